@@ -1,0 +1,1 @@
+"""tilewright: tensor algorithms and their schedules, kept apart."""

@@ -1,0 +1,1 @@
+"""Machines: their description, their memories and the account of a simulated run."""

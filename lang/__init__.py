@@ -1,0 +1,1 @@
+"""Algorithms: types, expressions, Funcs, the text form, the reference path and errors."""

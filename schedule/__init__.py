@@ -1,0 +1,1 @@
+"""Schedules: directives, the trace of them, and the Nest they lead to."""
