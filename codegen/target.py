@@ -1,0 +1,133 @@
+"""From LLVM IR text to machine code for this processor: target machine, optimisation levels, emission.
+
+Objects are position independent (small code model), depend on nothing but the text, the level and the
+target, and are byte-identical between processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from tilewright.codegen.objects import check_symbols
+from tilewright.lang.errors import CompileError
+
+Level = Literal["none", "fast", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What machine code is made for: LLVM's names of triple and processor, and its feature string."""
+
+    triple: str
+    cpu: str
+    features: str
+
+
+@functools.cache
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+
+
+@functools.cache
+def host() -> Target:
+    """This process's machine."""
+    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+def versions() -> str:
+    """Versions of llvmlite and LLVM, as one text (part of every cache key)."""
+    return f"llvmlite {llvmlite.__version__} LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+_lock = threading.Lock()
+
+
+@functools.cache
+def machine(target: Target | None = None) -> llvm.TargetMachine:
+    """The (cached) LLVM target machine of `target` (default: this machine)."""
+    _initialise()
+    want = target or host()
+    if want.triple != host().triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    try:
+        return llvm.Target.from_triple(want.triple).create_target_machine(
+            cpu=want.cpu, features=want.features, opt=3, reloc="pic", codemodel="small"
+        )
+    except RuntimeError as problem:
+        raise CompileError(f"LLVM knows no target {want.triple!r}: {problem}", code="target") from problem
+
+
+def optimized(text: str, level: Level = "fast", target: Target | None = None) -> llvm.ModuleRef:
+    """Parse, verify and optimise a module. Raises CompileError (code `ir`) when the text is no valid module."""
+    tm = machine(target)
+    try:
+        module = llvm.parse_assembly(text)
+        module.name = "tilewright"
+        module.triple = tm.triple
+        module.data_layout = str(tm.target_data)
+        module.verify()
+    except RuntimeError as problem:
+        raise CompileError(f"generated code is not valid LLVM IR: {problem}", code="ir") from problem
+    _run(module, tm, level)
+    return module
+
+
+def _run(module: llvm.ModuleRef, tm: llvm.TargetMachine, level: Level) -> None:
+    if level == "none":
+        return
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    if level == "full":
+        options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = (
+            options.loop_unrolling
+        ) = True
+        builder = llvm.create_pass_builder(tm, options)
+        builder.getModulePassManager().run(module, builder)
+        return
+    builder = llvm.create_pass_builder(tm, options)
+    _short_list().run(module, builder)
+
+
+def _short_list() -> llvm.ModulePassManager:
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_new_gvn_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_dead_store_elimination_pass()
+    passes.add_simplify_cfg_pass()
+    return passes
+
+
+def optimize_and_emit(
+    text: str, level: Level = "fast", target: Target | None = None, extra_symbols: Collection[str] = ()
+) -> bytes:
+    """Object bytes of a module. Symbols beyond libc, libm and `extra_symbols` are refused (code `symbols`)."""
+    with _lock:
+        image = machine(target).emit_object(optimized(text, level, target))
+    check_symbols(image, extra_symbols)
+    return image
+
+
+def optimised_ir(text: str, level: Level = "fast", target: Target | None = None) -> str:
+    """The module's IR after the passes of `level`."""
+    with _lock:
+        return str(optimized(text, level, target))
+
+
+def assembly(text: str, level: Level = "fast", target: Target | None = None) -> str:
+    """Assembly text of what `optimize_and_emit` would emit."""
+    with _lock:
+        return machine(target).emit_assembly(optimized(text, level, target))
