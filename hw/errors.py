@@ -1,0 +1,36 @@
+"""Errors of this room: machine files that can't be read, and programs that do not fit a machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.lang.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from .account import Footprint
+    from .capacity import Change
+
+
+class MachineError(TilewrightError):
+    """A machine file breaks a rule, or names something that it does not have.
+
+    Codes: `machine.syntax`, `machine.format`, `machine.unknown-key`, `machine.missing`, `machine.bad-value`,
+    `machine.duplicate`, `machine.no-file`, `machine.unknown` (no such preset), `machine.unknown-memory`.
+    """
+
+    default_code = "machine"
+
+
+class CapacityError(TilewrightError):
+    """The buffers alive at one point of the program need more than a memory holds.
+
+    `footprint` has the memory, its capacity and the live buffers; `changes` are the single changes that would
+    make it fit, the smallest first (empty if no single one does).
+    """
+
+    default_code = "capacity.exceeded"
+
+    def __init__(self, message: str, *, footprint: Footprint, changes: tuple[Change, ...], hint: str):
+        super().__init__(message, hint=hint)
+        self.footprint = footprint
+        self.changes = changes
