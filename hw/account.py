@@ -132,7 +132,7 @@ class Account:
         return "\n\n".join(parts)
 
     def _traffic_text(self) -> str:
-        rows = [("memory", "tensor", "reads", "writes", "bytes read", "bytes written")]
+        rows: list[tuple[str, ...]] = [("memory", "tensor", "reads", "writes", "bytes read", "bytes written")]
         for memory in dict.fromkeys(row.memory for row in self.traffic):
             listed = [row for row in self.traffic if row.memory == memory]
             # A total only where there is something to add up.
@@ -146,7 +146,7 @@ def footprint_text(footprint: Footprint) -> str:
     """The live buffers of a memory at its peak as a table, with what they take of it."""
     capacity = footprint.capacity
     of = "unbounded" if capacity is None else f"{show_bytes(capacity)}, {footprint.peak / capacity:.1%} taken"
-    rows = [("buffer", "slots", "bytes a slot", "aligned", "taken")]
+    rows: list[tuple[str, ...]] = [("buffer", "slots", "bytes a slot", "aligned", "taken")]
     for buffer in footprint.buffers:
         aligned = align_up(buffer.size, footprint.alignment)
         counts = (buffer.slots, buffer.size, aligned, footprint.taken(buffer))
