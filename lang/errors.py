@@ -1,0 +1,115 @@
+"""Errors as part of the interface: one base class, a stable code, the user's place, what would be legal."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+_OURS = "tilewright"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the user's source: `file` and 1-based `line` (and `column` for text forms)."""
+
+    file: str
+    line: int
+    column: int | None = None
+
+    def __str__(self) -> str:
+        tail = "" if self.column is None else f":{self.column}"
+        return f"{self.file}:{self.line}{tail}"
+
+
+def user_location() -> Location | None:
+    """The innermost frame that is not ours: where the user wrote the definition or directive."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module != _OURS and not module.startswith(_OURS + "."):
+            return Location(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+class TilewrightError(Exception):
+    """Base of everything that tilewright raises on purpose.
+
+    `code` is stable (tests and tools may rely on it), `where` names the places in the user's source
+    (first the one to change), `hint` says what would be legal or what to try next.
+    """
+
+    default_code = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        where: Location | None | tuple[Location | None, ...] = None,
+        hint: str | None = None,
+    ):
+        places = where if isinstance(where, tuple) else (where,)
+        self.message = message
+        self.code = code or self.default_code
+        self.where: tuple[Location, ...] = tuple(p for p in places if p is not None)
+        self.hint = hint
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """One clear paragraph: place, code, cause, next step."""
+        place = f"{self.where[0]}: " if self.where else ""
+        text = f"{place}{self.message} [{self.code}]"
+        if len(self.where) > 1:
+            text += "".join(f"\n  see also {p}" for p in self.where[1:])
+        if self.hint:
+            text += f"\n  {self.hint}"
+        return text
+
+
+class TypeRuleError(TilewrightError):
+    """An expression breaks a typing rule of the numerics contract."""
+
+    default_code = "type"
+
+
+class DefinitionError(TilewrightError):
+    """A Func, reduction domain or kernel is defined in a way that has no meaning."""
+
+    default_code = "definition"
+
+
+class SymbolicUseError(TilewrightError, TypeError):
+    """A symbolic value was used where Python needs a concrete one (`if`, `and`, `len`, iteration...)."""
+
+    default_code = "symbolic-use"
+
+
+class BoundsError(TilewrightError):
+    """A region is unbounded, empty where it may not be, or exceeds what an input has."""
+
+    default_code = "bounds"
+
+
+class ArgumentError(TilewrightError):
+    """A call passes an argument that the kernel can't take."""
+
+    default_code = "argument"
+
+
+class ScheduleError(TilewrightError):
+    """A directive is not legal where it stands."""
+
+    default_code = "schedule"
+
+
+class ParseError(TilewrightError):
+    """Text that can't be read: line, column, what was expected."""
+
+    default_code = "parse"
+
+
+class CompileError(TilewrightError):
+    """The native back end can't do what the schedule promises, or its tools failed."""
+
+    default_code = "compile"

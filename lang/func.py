@@ -1,0 +1,656 @@
+"""Funcs and what they are defined with: Vars, sizes, reduction domains, tensors that are read by index."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewright.lang import ir, types
+from tilewright.lang.errors import DefinitionError, Location, user_location
+from tilewright.lang.expr import Expr, Symbolic, cast_node, fail, is_literal, to_node, type_name, wrap
+from tilewright.lang.ir import Node
+from tilewright.lang.types import DType, as_dtype, index
+
+_IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def bad(message: str, code: str, hint: str | None = None, where: Any = None) -> DefinitionError:
+    return DefinitionError(message, code=f"definition.{code}", hint=hint, where=where or user_location())
+
+
+def check_name(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not _IDENT.match(name) or keyword.iskeyword(name):
+        raise bad(f"{name!r} is no name for a {what}", "name", "names are identifiers: letters, digits, _")
+    return name
+
+
+# Names ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Naming:
+    """The names given so far while one kernel is traced; keeps automatic names distinct and repeatable."""
+
+    used: dict[str, int] = field(default_factory=dict)
+
+    def fresh(self, base: str) -> str:
+        n = self.used.get(base, 0)
+        self.used[base] = n + 1
+        return base if n == 0 else f"{base}_{n}"
+
+
+_naming: ContextVar[Naming | None] = ContextVar("naming", default=None)
+_prefix: ContextVar[str] = ContextVar("prefix", default="")
+
+
+@contextmanager
+def naming(table: Naming | None = None) -> Iterator[Naming]:
+    """A new table of names for the extent of a trace."""
+    table = table or Naming()
+    token, outer = _naming.set(table), _prefix.set("")
+    try:
+        yield table
+    finally:
+        _naming.reset(token)
+        _prefix.reset(outer)
+
+
+@contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Prefix the names of Funcs that are made inside: `with tw.scope("layer0")` makes `layer0_C` of `C`."""
+    token = _prefix.set(_prefix.get() + check_name(name, "scope") + "_")
+    try:
+        yield
+    finally:
+        _prefix.reset(token)
+
+
+def _automatic_name(base: str) -> str:
+    table = _naming.get()
+    return table.fresh(_prefix.get() + base) if table else _prefix.get() + base
+
+
+# Vars and sizes -------------------------------------------------------------------------------------------------
+
+
+class Var(Expr):
+    """A coordinate of a Func's infinite grid. Two Vars of one name are the same Var."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = check_name(name, "Var")
+        super().__init__(ir.var(name))
+
+
+def vars(names: str) -> Any:  # noqa: A001 - the field's word
+    """Vars by name: `i, j = tw.vars("i j")`; a single name gives one Var."""
+    made = tuple(Var(n) for n in names.split())
+    return made[0] if len(made) == 1 else made
+
+
+class Size(Expr):
+    """A symbol for an extent, shared by all inputs that name it and checked at the call. Never negative."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = check_name(name, "size")
+        super().__init__(ir.size(name))
+
+
+def sizes(names: str) -> Any:
+    """Size symbols by name: `M, N = tw.sizes("M N")`; a single name gives one symbol."""
+    made = tuple(Size(n) for n in names.split())
+    return made[0] if len(made) == 1 else made
+
+
+def to_index(value: Any, what: str) -> Node:
+    """`value` as a node of type index: an index expression as it is, other integers converted."""
+    n = to_node(value)
+    if n.dtype is index:
+        return n
+    if not n.dtype.is_int:
+        raise bad(f"{what} has type {type_name(n.dtype)}", "index-type", "an index must be an integer: tw.cast(tw.i64, x)")
+    return ir.node("cast", index, (n,))
+
+
+# Reduction domains ----------------------------------------------------------------------------------------------
+
+
+class Domain:
+    """The reduction domain behind an `RDom`: ranges (start, stop nodes) by name, the last innermost; predicates."""
+
+    def __init__(self, ranges: dict[str, tuple[Node, Node]], location: Location | None = None):
+        self.ranges = ranges
+        self.predicates: tuple[Node, ...] = ()
+        self.location = location
+        self.frozen = False
+
+    def rvar(self, name: str) -> Node:
+        return ir.node("rvar", index, (), (self, name))
+
+    @property
+    def rvars(self) -> tuple[Node, ...]:
+        """The nodes of the variables, outermost first."""
+        return tuple(self.rvar(n) for n in self.ranges)
+
+
+class RDom(Expr):
+    """A reduction domain: named ranges, the last one innermost, and predicates that points must satisfy.
+
+    With one range it is itself the expression of its variable; with several, use `r.x` or unpack it.
+    """
+
+    __slots__ = ("domain",)
+
+    def __init__(self, domain: Domain):
+        self.domain = domain
+
+    @property
+    def node(self) -> Node:
+        names = list(self.domain.ranges)
+        if len(names) != 1:
+            raise bad(
+                "a reduction domain of several variables is used as a value", "rdom-value",
+                "use one of its variables: " + ", ".join(f"r.{n}" for n in names), self.domain.location,
+            )  # fmt: skip
+        return self.domain.rvar(names[0])
+
+    def __getattr__(self, name: str) -> Expr:
+        if name.startswith("__") or name not in self.domain.ranges:
+            raise AttributeError(f"this reduction domain has {', '.join(self.domain.ranges)}; there is no {name!r}")
+        return wrap(self.domain.rvar(name))
+
+    def __iter__(self) -> Iterator[Expr]:
+        if len(self.domain.ranges) == 1:
+            return super().__iter__()
+        return iter([wrap(n) for n in self.domain.rvars])
+
+    def where(self, condition: Any) -> RDom:
+        """Only points where `condition` holds are executed. May name the update's Vars; must come before first use."""
+        if self.domain.frozen:
+            raise bad("where() after the reduction domain was used", "rdom-frozen", "call where() first", user_location())
+        c = to_node(condition)
+        if not c.dtype.is_bool:
+            raise bad(f"where() needs a condition, got {type_name(c.dtype)}", "rdom-where", "compare it: x != 0")
+        self.domain.predicates = (*self.domain.predicates, c)
+        return self
+
+
+def rdom(**ranges: Any) -> RDom:
+    """A reduction domain: `tw.rdom(k=K)`, `tw.rdom(y=(-1, 2), x=(-1, 2))`. Stops or (start, stop); last is innermost."""
+    if not ranges:
+        raise bad("a reduction domain without variables", "rdom-empty", "tw.rdom(k=K)")
+    made = {}
+    for name, r in ranges.items():
+        check_name(name, "reduction variable")
+        if hasattr(RDom, name):
+            raise bad(f"{name!r} can't name a reduction variable", "name", "choose another name")
+        start, stop = r if isinstance(r, tuple) else (0, r)
+        bounds = (to_index(start, f"start of {name}"), to_index(stop, f"stop of {name}"))
+        for n in ir.postorder(bounds):
+            if n.op in ("var", "rvar", "load"):
+                raise bad(
+                    f"the range of {name} depends on {n!r}", "rdom-range",
+                    "ranges are made of sizes, scalars and numbers; use where() for the rest",
+                )  # fmt: skip
+        made[name] = bounds
+    return RDom(Domain(made, user_location()))
+
+
+# Tensors --------------------------------------------------------------------------------------------------------
+
+
+class Tensor(Symbolic):
+    """What is read by index: an input array, a table or a Func."""
+
+    name: str
+
+    def _load(self, where: tuple, rank: int, dtype: DType, component: int = 0) -> Node:
+        found = where if isinstance(where, tuple) else (where,)
+        if any(i is Ellipsis or isinstance(i, slice) for i in found):
+            raise bad(f"{self.name} is sliced here", "slice", "index it with one expression an axis")
+        if len(found) != rank:
+            raise bad(f"{self.name} has {rank} axes and is indexed with {len(found)}", "rank", f"give {rank}")
+        args = tuple(to_index(i, f"index {k} of {self.name}") for k, i in enumerate(found))
+        return ir.node("load", dtype.compute, args, (self, component))
+
+
+class Array(Tensor):
+    """An input: element type, one extent (an index node) an axis."""
+
+    def __init__(self, name: str, dtype: DType, extents: tuple[Node, ...]):
+        self.name, self.dtype, self.extents = name, dtype, extents
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.extents))}]"
+
+    __hash__ = object.__hash__
+
+    @property
+    def ndim(self) -> int:
+        return len(self.extents)
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The extents as expressions."""
+        return tuple(wrap(e) for e in self.extents)
+
+    def __getitem__(self, where: Any) -> Expr:
+        return wrap(self._load(where, self.ndim, self.dtype))
+
+
+class Table(Array):
+    """A constant array that the kernel refers to; its content is part of the algorithm, never of the code."""
+
+    def __init__(self, name: str, values: np.ndarray):
+        t = types.from_numpy(values.dtype)
+        if t is None:
+            raise bad(f"a table of {values.dtype}", "table-type", "known types: " + ", ".join(types.DTYPES))
+        super().__init__(name, t, tuple(ir.integer(n) for n in values.shape))
+        self.values = values
+
+
+def const(array: Any, name: str = "table") -> Table:
+    """A constant table, passed by reference: `w = tw.const(np.array([1, 2, 1], np.float32))`, read as `w[k]`."""
+    values = np.array(array, copy=True)  # a later change of the caller's array must not change the algorithm
+    values.setflags(write=False)
+    return Table(_automatic_name(check_name(name, "table")), values)
+
+
+# Funcs ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """One definition of a Func: `func[lhs] = values` over the Vars in `lhs` and the points of `rdom`.
+
+    `lhs` are index nodes (distinct Vars for the pure definition), `values` one node a component, already of the
+    Func's types (with explicit rounding to f16 and bf16).
+    """
+
+    func: Func
+    number: int  # -1: the pure definition, else the update's position
+    lhs: tuple[Node, ...]
+    values: tuple[Node, ...]
+    rdom: Domain | None
+    location: Location | None
+
+    @property
+    def predicates(self) -> tuple[Node, ...]:
+        return self.rdom.predicates if self.rdom is not None else ()
+
+    @property
+    def is_pure(self) -> bool:
+        return self.number < 0
+
+    @property
+    def pure_vars(self) -> tuple[Node, ...]:
+        """Vars of the left side, in its order."""
+        return tuple(i for i in self.lhs if i.op == "var")
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """All expressions of the definition: left side, values, predicates."""
+        return (*self.lhs, *self.values, *self.predicates)
+
+
+@dataclass(frozen=True)
+class OutputSlice:
+    """A region of a Func that a kernel returns: per axis start and stop (index nodes)."""
+
+    func: Func
+    starts: tuple[Node, ...]
+    stops: tuple[Node, ...]
+
+
+class FuncRef(Expr):
+    """`f[i, j]`: the element of a Func, or the left side of a definition."""
+
+    __slots__ = ("_made", "func", "indices")
+
+    def __init__(self, func: Func, indices: tuple):
+        self.func, self.indices, self._made = func, indices, None
+
+    @property
+    def untyped(self) -> bool:
+        """The Func was only defined by literals so far: its type is still open."""
+        return self.func.open_type is not None
+
+    @property
+    def node(self) -> Node:
+        if self._made is None:
+            f = self.func
+            f.require_defined()
+            if f.open_type is not None:
+                f.close_type(f.open_type)
+            if len(f.dtypes) != 1:
+                raise bad(f"{f.name} is a tuple", "tuple-value", f"take a component: {f.name}[...][0]")
+            self._made = f._load(self.indices, f.rank, f.dtypes[0])
+            f.used = True
+        return self._made
+
+    def component(self, k: int) -> Expr:
+        f = self.func
+        f.require_defined()
+        if f.open_type is not None:
+            f.close_type(f.open_type)
+        if not 0 <= k < len(f.dtypes):
+            raise bad(f"{f.name} has {len(f.dtypes)} components, there is no {k}", "tuple-component")
+        f.used = True
+        return wrap(f._load(self.indices, f.rank, f.dtypes[k], k))
+
+    def __getitem__(self, k: int) -> Expr:
+        if not isinstance(k, int):
+            raise bad(f"component {k!r} of {self.func.name}", "tuple-component", "components are numbered from 0")
+        return self.component(k)
+
+    def __iter__(self) -> Iterator[Expr]:
+        if len(self.func.dtypes) < 2:
+            return super().__iter__()
+        return iter([self.component(k) for k in range(len(self.func.dtypes))])
+
+    def _step(self, op: str, value: Any) -> Increment:
+        return Increment(self, op, value)
+
+    def __iadd__(self, o: Any) -> Any: return self._step("add", o)
+    def __isub__(self, o: Any) -> Any: return self._step("sub", o)
+    def __imul__(self, o: Any) -> Any: return self._step("mul", o)
+    def __itruediv__(self, o: Any) -> Any: return self._step("div", o)
+    def __iand__(self, o: Any) -> Any: return self._step("and", o)
+    def __ior__(self, o: Any) -> Any: return self._step("or", o)
+    def __ixor__(self, o: Any) -> Any: return self._step("xor", o)
+
+
+@dataclass(frozen=True)
+class Increment:
+    """`f[i] op= value` on its way from the operator to the assignment."""
+
+    ref: FuncRef
+    op: str
+    value: Any
+
+    def apply(self) -> Any:
+        from tilewright.lang import expr
+
+        if self.op in ("add", "sub", "mul"):
+            return expr.binary(self.op, self.ref, self.value)
+        if self.op == "div":
+            return expr.divide(self.ref, self.value)
+        return expr.bitwise(self.op, self.ref, self.value)
+
+
+_INITIAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "or": 0, "xor": 0, "and": -1}
+
+
+class Func(Tensor):
+    """A stage of the computation: a function on an infinite integer grid, of one value or a tuple of values."""
+
+    def __init__(self, name: str, dtype: Any = None):
+        self.name = name
+        declared = dtype if isinstance(dtype, tuple) else (dtype,) if dtype is not None else ()
+        self.declared: tuple[DType, ...] = tuple(as_dtype(d) for d in declared)
+        self.dtypes: tuple[DType, ...] = self.declared
+        self.init: Definition | None = None
+        self.updates: list[Definition] = []
+        self.inout: Array | None = None
+        self.open_type: DType | None = None  # set while only literals define it
+        self.used = False
+        self.frozen_by: str | None = None
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"Func {self.name}"
+
+    @property
+    def rank(self) -> int:
+        if self.inout is not None:
+            return self.inout.ndim
+        self.require_defined()
+        return len(self.init.lhs)  # type: ignore[union-attr]
+
+    @property
+    def dtype(self) -> DType:
+        self.require_defined()
+        return self.dtypes[0]
+
+    @property
+    def args(self) -> tuple[Node, ...]:
+        """The Vars of the pure definition."""
+        self.require_defined()
+        return self.init.lhs  # type: ignore[union-attr]
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The pure definition (none for an `inout`, which starts as the array's content), then the updates."""
+        return ((self.init,) if self.init and self.inout is None else ()) + tuple(self.updates)
+
+    def require_defined(self) -> None:
+        if self.init is None and self.inout is None:
+            raise bad(f"{self.name} is used before it is defined", "undefined", f"define it first: {self.name}[i] = ...")
+
+    def __getitem__(self, where: Any) -> Any:
+        found = where if isinstance(where, tuple) else (where,)
+        if any(isinstance(i, slice) for i in found):
+            return self._slice(found)
+        if self.init is not None and len(found) != self.rank:
+            raise bad(f"{self.name} has {self.rank} axes and is indexed with {len(found)}", "rank", f"give {self.rank}")
+        return FuncRef(self, found)
+
+    def _slice(self, where: tuple) -> OutputSlice:
+        self.require_defined()
+        if len(where) != self.rank:
+            raise bad(f"{self.name} has {self.rank} axes and is sliced with {len(where)}", "rank")
+        starts, stops = [], []
+        for k, s in enumerate(where):
+            if not isinstance(s, slice) or s.step is not None or s.stop is None:
+                raise bad(
+                    f"axis {k} of the output {self.name}", "output-slice",
+                    "write start:stop or :stop for every axis; the stop is required, steps are not allowed",
+                )  # fmt: skip
+            starts.append(to_index(0 if s.start is None else s.start, "start"))
+            stops.append(to_index(s.stop, "stop"))
+        return OutputSlice(self, tuple(starts), tuple(stops))
+
+    def __setitem__(self, where: Any, value: Any) -> None:
+        found = where if isinstance(where, tuple) else (where,)
+        if any(isinstance(i, slice) for i in found):
+            raise bad(f"{self.name} is assigned a slice", "slice", "define it for one element: f[i, j] = ...")
+        if self.frozen_by:
+            raise bad(
+                f"{self.name} is defined again after {self.frozen_by}", "frozen",
+                "a Func can't change once a pipeline was made of it; make another Func",
+            )  # fmt: skip
+        if isinstance(value, Increment):
+            if value.ref.func is not self:
+                raise bad(f"{self.name} is assigned an update of {value.ref.func.name}", "increment")
+            if self.init is None and self.inout is None:
+                self._implicit_init(value, len(found))
+            value = value.apply()
+        if isinstance(value, FuncRef) and len(value.func.dtypes) > 1:
+            value = tuple(value)
+        values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        if self.init is None and self.inout is None:
+            self._define_pure(found, values)
+        else:
+            self._define_update(found, values)
+
+    def _implicit_init(self, step: Increment, rank: int) -> None:
+        start = _INITIAL[step.op]
+        names = [f"_{k}" for k in range(rank)]  # names of their own: the update's Vars may stand anywhere
+        for k, i in enumerate(step.ref.indices):
+            if isinstance(i, Var) and i.name not in names:
+                names[k] = i.name
+        if not self.declared and step.op in ("and", "or", "xor"):
+            t = to_node(step.value).dtype
+            self._define_pure(tuple(Var(n) for n in names), (wrap(ir.const(bool(start) if t.is_bool else start, t)),))
+        else:
+            self._define_pure(tuple(Var(n) for n in names), (start,))
+
+    # Definitions ---------------------------------------------------------------------------------------------
+
+    def _define_pure(self, where: tuple, values: tuple) -> None:
+        place = user_location()
+        lhs = []
+        for k, i in enumerate(where):
+            n = to_node(i)
+            if n.op != "var" or n in lhs:
+                raise bad(
+                    f"index {k} of the pure definition of {self.name} is {n!r}", "pure-lhs",
+                    "the first definition takes distinct Vars; reductions and scatters are updates of it", place,
+                )  # fmt: skip
+            lhs.append(n)
+        if self.declared and len(self.declared) != len(values):
+            raise bad(f"{self.name} has {len(self.declared)} declared types and {len(values)} values", "tuple-arity")
+        if not self.declared:
+            self.dtypes, self.open_type = self._types_of(values)
+        nodes = tuple(self._value(v, k) for k, v in enumerate(values)) if self.open_type is None else ()
+        self._literals = values
+        for n in ir.postorder(nodes):
+            if n.op == "rvar":
+                raise bad(f"the pure definition of {self.name} uses the reduction variable {n!r}", "pure-rvar",
+                          "reduce in an update, or with tw.sum(..., over=)", place)  # fmt: skip
+            if n.op == "load" and n.attr[0] is self:
+                raise bad(f"the pure definition of {self.name} reads {self.name}", "pure-self", None, place)
+        self._free_vars(tuple(lhs), nodes, place)
+        self.init = Definition(self, -1, tuple(lhs), nodes, None, place)
+
+    def _types_of(self, values: tuple) -> tuple[tuple[DType, ...], DType | None]:
+        if len(values) == 1 and is_literal(values[0]):
+            v = values[0]
+            t = types.bool_ if isinstance(v, bool) else types.i64 if isinstance(v, int) else types.f64
+            return (t,), None if isinstance(v, bool) else t
+        found = []
+        for v in values:
+            t = to_node(v).dtype
+            found.append(types.i64 if t is index else t)
+        return tuple(found), None
+
+    def close_type(self, t: DType) -> None:
+        """Settle the type of a Func that only literals defined so far."""
+        assert self.init is not None
+        self.open_type = None
+        self.dtypes = (types.i64 if t is index else t,)
+        old = self.init
+        nodes = tuple(self._value(v, k) for k, v in enumerate(self._literals))
+        self.init = Definition(self, -1, old.lhs, nodes, None, old.location)
+
+    def _value(self, value: Any, k: int) -> Node:
+        """A value as a node of component k's type; other types are an error that says cast."""
+        t = self.dtypes[k]
+        n = to_node(value, t)
+        if n.dtype is not t.compute:
+            weak = n.dtype is index and (t is types.i64 or t.is_float)
+            if not weak and not (t.is_storage_only and n.dtype in (types.f32, types.f64)):
+                fail(
+                    f"{self.name} has type {t} and is given a value of type {type_name(n.dtype)}",
+                    f"write tw.cast(tw.{t}, ...), or declare the type: tw.func({self.name!r}, tw.{n.dtype})",
+                    code="type.definition",
+                )
+        return cast_node(n, t)
+
+    def _define_update(self, where: tuple, values: tuple) -> None:
+        place = user_location()
+        if len(where) != self.rank:
+            raise bad(f"{self.name} has {self.rank} axes and is updated with {len(where)} indices", "rank", None, place)
+        if self.open_type is not None:
+            t = to_node(values[0]).dtype if not is_literal(values[0]) else self.open_type
+            if self.open_type is not None:
+                self.close_type(t)
+        if len(values) != len(self.dtypes):
+            raise bad(f"{self.name} has {len(self.dtypes)} components and is given {len(values)}", "tuple-arity", None, place)
+        lhs = tuple(to_index(i, f"index {k} of {self.name}") for k, i in enumerate(where))
+        nodes = tuple(self._value(v, k) for k, v in enumerate(values))
+        domain = self._domain(lhs + nodes, place)
+        d = Definition(self, len(self.updates), lhs, nodes, domain, place)
+        self._check_update(d, place)
+        self.updates.append(d)
+
+    def _domain(self, roots: Sequence[Node], place: Location | None) -> Domain | None:
+        found = list(dict.fromkeys(n.attr[0] for n in ir.leaves(roots, "rvar")))
+        if len(found) > 1:
+            raise bad(f"an update of {self.name} uses {len(found)} reduction domains", "rdom-several",
+                      "put all its variables into one tw.rdom(...)", place)  # fmt: skip
+        if found:
+            found[0].frozen = True
+        return found[0] if found else None
+
+    def _check_update(self, d: Definition, place: Location | None) -> None:
+        bare = {n: k for k, n in enumerate(d.lhs) if n.op == "var"}
+        if d.rdom:
+            clash = [n for n in d.rdom.ranges if ir.var(n) in bare]
+            if clash:
+                raise bad(f"{clash[0]} is both a Var and a reduction variable here", "name-twice", "rename one", place)
+            for n in ir.postorder(d.predicates):
+                if n.op == "load" and n.attr[0] is self:
+                    raise bad(f"the predicate of an update of {self.name} reads {self.name}", "predicate-self", None, place)
+                if n.op == "rvar" and n.attr[0] is not d.rdom:
+                    raise bad("the predicate uses another reduction domain", "rdom-several", None, place)
+        for k, n in enumerate(d.lhs):
+            if n.op != "var" and ir.leaves([n], "var"):
+                raise bad(f"index {k} of an update of {self.name} is {n!r}", "update-lhs",
+                          "a Var stands alone on the left; use a reduction variable in an expression", place)  # fmt: skip
+        if len(bare) != sum(1 for n in d.lhs if n.op == "var"):
+            raise bad(f"an update of {self.name} uses a Var twice on the left", "update-lhs", None, place)
+        for n in ir.postorder(d.roots):
+            if n.op == "load" and n.attr[0] is self:
+                for v, k in bare.items():
+                    if n.args[k] is not v or any(v in ir.leaves([a], "var") for j, a in enumerate(n.args) if j != k):
+                        raise bad(
+                            f"an update of {self.name} over {v!r} reads {n!r}", "update-self",
+                            f"where the left has the Var {v!r}, it must read {v!r} in the same place; use a reduction variable", place,
+                        )  # fmt: skip
+        self._free_vars(d.lhs, d.roots, place)
+
+    def _free_vars(self, lhs: tuple[Node, ...], roots: Sequence[Node], place: Location | None) -> None:
+        known = {n for n in lhs if n.op == "var"}
+        for n in ir.leaves(roots, "var"):
+            if n not in known:
+                raise bad(f"{n!r} is used in a definition of {self.name} but not on its left side", "free-var",
+                          "give it an index, or reduce over it with a reduction variable", place)  # fmt: skip
+
+
+class InoutFunc(Func):
+    """An `inout` parameter: starts as the array's content; updates write through."""
+
+    def __init__(self, array: Array):
+        super().__init__(array.name, array.dtype)
+        self.inout = array
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        assert self.inout is not None
+        return self.inout.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.rank
+
+    @property
+    def args(self) -> tuple[Node, ...]:
+        return tuple(ir.var(f"_{k}") for k in range(self.rank))
+
+
+def func(name: str | None = None, dtype: Any = None) -> Func:
+    """A new Func. `dtype` declares its type (a tuple of types for a tuple); else it follows from the definition."""
+    if name is None:
+        return Func(_automatic_name("f"), dtype)
+    full = _prefix.get() + check_name(name, "Func")
+    table = _naming.get()
+    if table:
+        table.used.setdefault(full, 1)
+    return Func(full, dtype)
+
+
+def automatic(base: str, dtype: Any = None) -> Func:
+    """A Func with a name of ours: `base`, or `base_1`, ... where that is taken."""
+    return Func(_automatic_name(base), dtype)

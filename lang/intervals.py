@@ -1,0 +1,327 @@
+"""Interval analysis: the range of an index expression when variables run over ranges, as index expressions again.
+
+`None` as a bound means unbounded. Bounds are inclusive. Conditions refine the arms of a select:
+`select(0 <= x & x < n, x, 0)` stays inside 0..n-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.simplify import add, floordiv, maximum, minimum, mul, neg, sub
+from tilewright.lang.types import index
+
+Bound = Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """lo..hi, both inclusive; None where there is no bound."""
+
+    lo: Bound
+    hi: Bound
+
+    @property
+    def bounded(self) -> bool:
+        return self.lo is not None and self.hi is not None
+
+
+EVERYTHING = Interval(None, None)
+
+
+def point(n: Node) -> Interval:
+    return Interval(n, n)
+
+
+def union(a: Interval, b: Interval) -> Interval:
+    """The smallest interval that holds both."""
+    return Interval(
+        None if a.lo is None or b.lo is None else minimum(a.lo, b.lo),
+        None if a.hi is None or b.hi is None else maximum(a.hi, b.hi),
+    )
+
+
+def intersect(a: Interval, b: Interval) -> Interval:
+    lo = b.lo if a.lo is None else a.lo if b.lo is None else maximum(a.lo, b.lo)
+    hi = b.hi if a.hi is None else a.hi if b.hi is None else minimum(a.hi, b.hi)
+    return Interval(lo, hi)
+
+
+Env = Mapping[Node, Interval]
+
+
+def bounds(n: Node, env: Env) -> Interval:
+    """The range of `n` (an integer expression) over all values of the variables in `env`.
+
+    Leaves that are not in `env` stand for themselves (outer loop variables, sizes).
+    """
+    return _Analysis(env).of(n)
+
+
+class _Analysis:
+    def __init__(self, env: Env):
+        self.env = env
+        self.memo: dict[Node, Interval] = {}
+
+    def of(self, n: Node) -> Interval:
+        found = self.memo.get(n)
+        if found is None:
+            for m in ir.postorder([n]):  # arguments first, so that the recursion below stays flat
+                if m not in self.memo and m.op != "select":
+                    self.memo[m] = self._one(m)
+            found = self.memo.get(n) or self._one(n)
+            self.memo[n] = found
+        return found
+
+    def _get(self, n: Node) -> Interval:
+        found = self.memo.get(n)
+        if found is None:
+            found = self.memo[n] = self._one(n)
+        return found
+
+    def _one(self, n: Node) -> Interval:
+        if n in self.env:
+            return self.env[n]
+        if not n.dtype.is_int:
+            return EVERYTHING
+        if n.dtype is index:
+            if n.op in ("const", "var", "size", "rvar", "scalar"):
+                return point(n)
+            if n.op in ("add", "mul"):
+                return self._linear(n)
+        rule = _RULES.get(n.op)
+        found = rule(self, n) if rule else EVERYTHING
+        return found if n.dtype is index else _fit(n, found)
+
+    def _linear(self, n: Node) -> Interval:
+        """A sum of multiples: each atom's range once, so that equal terms of both bounds cancel."""
+        coefs, c = simplify.linear(n)
+        if n.op == "mul" and n in coefs:
+            return _times(self._get(n.args[0]), self._get(n.args[1]))
+        lo: Bound = integer(c)
+        hi: Bound = integer(c)
+        for t, k in coefs.items():
+            r = self._get(t)
+            down, up = (r.lo, r.hi) if k > 0 else (r.hi, r.lo)
+            lo = None if lo is None or down is None else add(lo, mul(down, integer(k)))
+            hi = None if hi is None or up is None else add(hi, mul(up, integer(k)))
+        return Interval(lo, hi)
+
+    def select(self, n: Node) -> Interval:
+        c, a, b = n.args
+        holds, fails = facts(c), facts_if_false(c)
+        return union(self._refined(a, holds), self._refined(b, fails))
+
+    def _refined(self, n: Node, known: list[tuple[Node, Interval]]) -> Interval:
+        """The range of n where bounds on some expressions are known."""
+        if not known:
+            return self._get(n)
+        env = dict(self.env)
+        direct: Interval | None = None
+        for e, r in known:
+            r = Interval(_end(r.lo, self, True), _end(r.hi, self, False))
+            if e is n:
+                direct = r if direct is None else intersect(direct, r)
+            env[e] = intersect(self._get(e), r) if e not in env else intersect(env[e], r)
+        got = bounds(n, env)
+        return intersect(got, direct) if direct is not None and n not in env else got
+
+
+def _end(b: Bound, a: _Analysis, low: bool) -> Bound:
+    """A bound that may itself vary, at its safe end."""
+    if b is None:
+        return None
+    r = a._get(b)
+    return r.lo if low else r.hi
+
+
+def _fit(n: Node, r: Interval) -> Interval:
+    """Typed integers wrap: keep what is known only if it stays inside the type, else the type's own range."""
+    t = n.dtype
+    kept = [b for b in (r.lo, r.hi) if b is not None]
+    whole = Interval(integer(t.low), integer(t.high)) if t.bits <= 32 else EVERYTHING
+    if len(kept) == 2 and all(b.op == "const" and t.low <= b.attr <= t.high for b in kept):
+        return r
+    return whole
+
+
+def _times(x: Interval, y: Interval) -> Interval:
+    if not (x.bounded and y.bounded):
+        return EVERYTHING
+    assert x.lo and x.hi and y.lo and y.hi
+    if x.lo is x.hi and _nonnegative(x.lo):
+        return Interval(mul(y.lo, x.lo), mul(y.hi, x.lo))
+    if y.lo is y.hi and _nonnegative(y.lo):
+        return Interval(mul(x.lo, y.lo), mul(x.hi, y.lo))
+    ends = [mul(a, b) for a in (x.lo, x.hi) for b in (y.lo, y.hi)]
+    lo = hi = ends[0]
+    for e in ends[1:]:
+        lo, hi = minimum(lo, e), maximum(hi, e)
+    return Interval(lo, hi)
+
+
+def _nonnegative(n: Node) -> bool:
+    """Certainly >= 0 because it is made of sizes and non-negative numbers."""
+    if n.op == "const":
+        return n.attr >= 0
+    if n.op == "size":
+        return True
+    if n.op in ("add", "mul", "floordiv", "min", "max"):
+        return all(map(_nonnegative, n.args))
+    return False
+
+
+def _ring(fn):
+    def rule(a: _Analysis, n: Node) -> Interval:
+        x, y = a._get(n.args[0]), a._get(n.args[1])
+        return fn(x, y)
+
+    return rule
+
+
+def _add(x: Interval, y: Interval) -> Interval:
+    return Interval(
+        None if x.lo is None or y.lo is None else add(x.lo, y.lo),
+        None if x.hi is None or y.hi is None else add(x.hi, y.hi),
+    )
+
+
+def _sub(x: Interval, y: Interval) -> Interval:
+    return Interval(
+        None if x.lo is None or y.hi is None else sub(x.lo, y.hi),
+        None if x.hi is None or y.lo is None else sub(x.hi, y.lo),
+    )
+
+
+def _min(x: Interval, y: Interval) -> Interval:
+    hi = y.hi if x.hi is None else x.hi if y.hi is None else minimum(x.hi, y.hi)
+    return Interval(None if x.lo is None or y.lo is None else minimum(x.lo, y.lo), hi)
+
+
+def _max(x: Interval, y: Interval) -> Interval:
+    lo = y.lo if x.lo is None else x.lo if y.lo is None else maximum(x.lo, y.lo)
+    return Interval(lo, None if x.hi is None or y.hi is None else maximum(x.hi, y.hi))
+
+
+def _floordiv(a: _Analysis, n: Node) -> Interval:
+    x, d = a._get(n.args[0]), n.args[1]
+    if d.op == "const" and d.attr > 0:
+        d = integer(d.attr)
+        return Interval(x.lo and floordiv(x.lo, d), x.hi and floordiv(x.hi, d))
+    if d.op == "size" and x.bounded:  # a positive divisor, or 0 where the quotient is 0
+        assert x.lo and x.hi
+        return Interval(minimum(floordiv(x.lo, d), integer(0)), maximum(floordiv(x.hi, d), integer(0)))
+    return EVERYTHING
+
+
+def _mod(a: _Analysis, n: Node) -> Interval:
+    x, d = a._get(n.args[0]), a._get(n.args[1])
+    divisor = n.args[1]
+    if divisor.op == "const" and divisor.attr > 0:
+        k = divisor.attr
+        if x.lo is not None and x.hi is not None and x.lo.op == x.hi.op == "const" and 0 <= x.lo.attr <= x.hi.attr < k:
+            return x
+        return Interval(integer(0), integer(k - 1))
+    if _nonnegative(divisor) or (divisor.op == "max" and any(_nonnegative(t) for t in divisor.args)):
+        return Interval(integer(0), maximum(sub(divisor, integer(1)), integer(0)))
+    del d
+    return EVERYTHING
+
+
+def _abs(a: _Analysis, n: Node) -> Interval:
+    x = a._get(n.args[0])
+    if not x.bounded:
+        return Interval(integer(0), None)
+    assert x.lo and x.hi
+    return Interval(maximum(maximum(x.lo, neg(x.hi)), integer(0)), maximum(x.hi, neg(x.lo)))
+
+
+def _cast(a: _Analysis, n: Node) -> Interval:
+    source = n.args[0]
+    if not source.dtype.is_int:
+        return Interval(integer(0), integer(1)) if source.dtype.is_bool else EVERYTHING
+    return a._get(source)  # where it does not fit, `_fit` (typed) or the range check (index) takes over
+
+
+def _and(a: _Analysis, n: Node) -> Interval:
+    for m in n.args:
+        if m.op == "const" and m.attr >= 0:
+            return Interval(integer(0), integer(m.attr))
+    return EVERYTHING
+
+
+def _shr(a: _Analysis, n: Node) -> Interval:
+    x, k = a._get(n.args[0]), n.args[1]
+    if k.op == "const" and 0 <= k.attr < n.dtype.bits:
+        d = integer(1 << k.attr)
+        return Interval(x.lo and floordiv(x.lo, d), x.hi and floordiv(x.hi, d))
+    return EVERYTHING
+
+
+_RULES = {
+    "const": lambda a, n: point(integer(n.attr)),
+    "add": _ring(_add), "sub": _ring(_sub), "mul": _ring(_times), "min": _ring(_min), "max": _ring(_max),
+    "neg": lambda a, n: _sub(point(integer(0)), a._get(n.args[0])),
+    "floordiv": _floordiv, "mod": _mod, "abs": _abs, "cast": _cast, "and": _and, "shr": _shr,
+    "select": _Analysis.select,
+    "load": lambda a, n: EVERYTHING,
+}  # fmt: skip
+
+
+# Facts from conditions --------------------------------------------------------------------------------------------
+
+
+def facts(c: Node) -> list[tuple[Node, Interval]]:
+    """Bounds on expressions that hold where `c` does."""
+    if c.op == "likely":
+        return facts(c.args[0])
+    if c.op == "and":
+        return [*facts(c.args[0]), *facts(c.args[1])]
+    if c.op in ("lt", "le", "gt", "ge", "eq") and c.args[0].dtype.is_int:
+        a, b = c.args
+        one = integer(1)
+        if a.dtype is not index:  # typed integers: compare against constants only
+            if b.op != "const":
+                return []
+            b = integer(b.attr)
+            return [(a, _range_of(c.op, b, one))]
+        return [(a, _range_of(c.op, b, one)), (b, _range_of(_SWAP[c.op], a, one)), *_isolated(c.op, a, b)]
+    return []
+
+
+_SWAP = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "ne": "eq"}
+
+
+def _range_of(op: str, b: Node, one: Node) -> Interval:
+    return {
+        "lt": lambda: Interval(None, sub(b, one)), "le": lambda: Interval(None, b),
+        "gt": lambda: Interval(add(b, one), None), "ge": lambda: Interval(b, None), "eq": lambda: Interval(b, b),
+    }[op]()  # fmt: skip
+
+
+def _isolated(op: str, a: Node, b: Node) -> list[tuple[Node, Interval]]:
+    """a OP b solved for each variable that stands in it with coefficient 1 or -1."""
+    coefs, c = simplify.linear(sub(a, b))
+    out = []
+    for t, k in coefs.items():
+        if abs(k) == 1 and t.op in ("var", "rvar") and len(coefs) > 0 and (t is not a and t is not b):
+            rest = simplify.from_linear({u: -k * v for u, v in coefs.items() if u is not t}, -k * c)
+            out.append((t, _range_of(op if k > 0 else _SWAP[op], rest, integer(1))))
+    return out
+
+
+def facts_if_false(c: Node) -> list[tuple[Node, Interval]]:
+    """Bounds that hold where `c` does not."""
+    if c.op == "likely":
+        return facts_if_false(c.args[0])
+    if c.op == "not":
+        return facts(c.args[0])
+    if c.op == "or":
+        return [*facts_if_false(c.args[0]), *facts_if_false(c.args[1])]
+    if c.op in _NEGATED:
+        return facts(ir.node(_NEGATED[c.op], c.dtype, c.args))
+    return []

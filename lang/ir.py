@@ -1,0 +1,186 @@
+"""Expression nodes: immutable, typed, interned; equality is identity. Every pass shares them.
+
+Operations (arguments in brackets; `attr` carries what is not a node):
+
+    leaves      const(attr=value)  var(attr=name)  rvar(attr=(RDom, name))  size(attr=name)  scalar(attr=name)
+    memory      load[indices](attr=(tensor, component))
+    arithmetic  add sub mul div floordiv mod min max fma[3] neg abs
+    bits        and or xor shl shr not                      (and, or, xor, not also on bool)
+    compare     eq ne lt le gt ge                           (the result is bool)
+    choice      select[c, a, b]   likely[c]                 (likely: partition loops so that c holds inside)
+    convert     cast (attr=None, to .dtype)   bitcast   round_to(attr=storage type; rounds, yields its compute type)
+    primitive   sqrt floor ceil round trunc
+    functions   call[args](attr=name)                       (a definition of our own, see lang.math)
+
+Types are compute types (never f16 or bf16, which `load` widens and `round_to` rounds to) or `index`.
+Nothing here promotes or simplifies but the index arithmetic, which lives in the integers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tilewright.lang.types import DType, bool_, index
+
+ARITHMETIC = frozenset("add sub mul div floordiv mod min max fma neg abs".split())
+COMPARISONS = frozenset("eq ne lt le gt ge".split())
+LEAVES = frozenset("const var rvar size scalar".split())
+
+
+class Node:
+    """One interned operation. Build it with `node(...)`; compare it with `is`."""
+
+    __slots__ = ("__weakref__", "_digest", "args", "attr", "dtype", "op")
+
+    op: str
+    dtype: DType
+    args: tuple[Node, ...]
+    attr: Any
+
+    def __repr__(self) -> str:
+        from tilewright.lang.text import format_node  # the printer sits above the nodes
+
+        return format_node(self)
+
+    def __reduce__(self):
+        raise TypeError("nodes are not pickled; use the text form")
+
+    @property
+    def digest(self) -> bytes:
+        """A hash of the structure that is the same in every process (for order and cache keys)."""
+        found = self._digest
+        if found is None:
+            for n in postorder([self]):
+                if n._digest is None:
+                    n._digest = _digest(n)
+            found = self._digest
+        return found  # type: ignore[return-value]
+
+
+_table: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
+
+
+def _attr_key(op: str, attr: Any) -> Any:
+    if op == "const" and isinstance(attr, float):
+        return struct.pack("<d", attr)  # keeps -0.0 apart from 0.0 and finds NaN again
+    return attr
+
+
+def node(op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -> Node:
+    """The interned node; two calls with the same parts give the same object."""
+    key = (op, dtype, args, _attr_key(op, attr), type(attr))
+    found = _table.get(key)
+    if found is None:
+        found = Node()
+        found.op, found.dtype, found.args, found.attr, found._digest = op, dtype, args, attr, None
+        _table[key] = found
+    return found
+
+
+def _attr_bytes(n: Node) -> bytes:
+    a = n.attr
+    if n.op == "const":
+        return repr(struct.pack("<d", a)).encode() if isinstance(a, float) else repr(a).encode()
+    if n.op == "load":
+        return f"{a[0].name}.{a[1]}".encode()
+    if n.op == "rvar":
+        return a[1].encode()
+    return b"" if a is None else str(a).encode()
+
+
+def _digest(n: Node) -> bytes:
+    h = hashlib.blake2b(digest_size=16)
+    h.update(f"{n.op}:{n.dtype.name}:{len(n.args)}:".encode())
+    h.update(_attr_bytes(n))
+    for a in n.args:
+        h.update(a._digest)  # type: ignore[arg-type]
+    return h.digest()
+
+
+# Walking ------------------------------------------------------------------------------------------------------
+
+
+def postorder(roots: Iterable[Node]) -> Iterator[Node]:
+    """Every node below `roots` once, arguments before users. Iterative: depth is not limited by Python's stack."""
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        n, ready = stack.pop()
+        if ready:
+            yield n
+        elif n not in seen:
+            seen.add(n)
+            stack.append((n, True))
+            stack.extend((a, False) for a in reversed(n.args) if a not in seen)
+
+
+def rebuild(n: Node, args: tuple[Node, ...]) -> Node:
+    """`n` with other arguments; index arithmetic is simplified again."""
+    if args == n.args:
+        return n
+    if n.dtype is index or (n.op in COMPARISONS and args[0].dtype is index) or n.op in ("select", "likely"):
+        from tilewright.lang import simplify
+
+        return simplify.build(n.op, n.dtype, args, n.attr)
+    return node(n.op, n.dtype, args, n.attr)
+
+
+def transform(
+    roots: Sequence[Node], fn: Callable[[Node, tuple[Node, ...]], Node], memo: dict[Node, Node] | None = None
+) -> tuple[Node, ...]:
+    """Bottom-up rewriting, once per node: `fn(node, new_args)` gives the replacement."""
+    memo = {} if memo is None else memo
+    todo = [r for r in roots if r not in memo]
+    for n in postorder(todo):
+        if n not in memo:
+            memo[n] = fn(n, tuple(memo[a] for a in n.args))
+    return tuple(memo[r] for r in roots)
+
+
+def substitute(roots: Sequence[Node], env: Mapping[Node, Node]) -> tuple[Node, ...]:
+    """Replace nodes (leaves as a rule) by others, rebuilding and simplifying what is above."""
+    return transform(roots, lambda n, args: env[n] if n in env else rebuild(n, args))
+
+
+def leaves(roots: Iterable[Node], op: str) -> list[Node]:
+    """The nodes of one operation below `roots`, each once, in first-use order."""
+    return [n for n in postorder(roots) if n.op == op]
+
+
+# Leaves -------------------------------------------------------------------------------------------------------
+
+
+def const(value: int | float | bool, dtype: DType) -> Node:
+    """A typed constant. Integers must fit (index excepted), floats are stored exactly as f64 values of the type."""
+    if dtype.is_float:
+        return node("const", dtype, (), float(value))
+    if dtype.is_bool:
+        return node("const", dtype, (), bool(value))
+    return node("const", dtype, (), int(value))
+
+
+def integer(value: int) -> Node:
+    """A constant of type index."""
+    return node("const", index, (), int(value))
+
+
+def var(name: str) -> Node:
+    """A Var or loop variable (type index)."""
+    return node("var", index, (), name)
+
+
+def size(name: str) -> Node:
+    """A size symbol (type index, never negative)."""
+    return node("size", index, (), name)
+
+
+TRUE = node("const", bool_, (), True)
+FALSE = node("const", bool_, (), False)
+
+
+def is_const(n: Node, value: Any = None) -> bool:
+    return n.op == "const" and (value is None or n.attr == value)

@@ -1,0 +1,245 @@
+"""Index arithmetic, kept in a canonical form as it is built: sums of integer multiples of atoms, atoms in a fixed order.
+
+Only type `index` (and comparisons and selections over it) is touched: those expressions live in the integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import gcd
+
+from tilewright.lang.ir import FALSE, TRUE, Node, integer, is_const, node
+from tilewright.lang.types import DType, bool_, index
+
+Linear = tuple[dict[Node, int], int]
+
+
+def linear(n: Node) -> Linear:
+    """`n` as (coefficients of atoms, constant). Atoms are index nodes that are no sum, difference or multiple."""
+    if n.op == "const":
+        return {}, n.attr
+    if n.op == "add":
+        (a, ca), (b, cb) = linear(n.args[0]), linear(n.args[1])
+        return _merge(a, b, 1), ca + cb
+    if n.op == "mul" and n.args[1].op == "const":
+        a, ca = linear(n.args[0])
+        k = n.args[1].attr
+        return {t: c * k for t, c in a.items()}, ca * k
+    return {n: 1}, 0
+
+
+def _merge(a: Mapping[Node, int], b: Mapping[Node, int], sign: int) -> dict[Node, int]:
+    out = dict(a)
+    for t, c in b.items():
+        c = out.get(t, 0) + sign * c
+        if c:
+            out[t] = c
+        else:
+            out.pop(t, None)
+    return out
+
+
+_ORDER = {"size": 0, "scalar": 0, "var": 1, "rvar": 2}
+
+
+def _rank(n: Node) -> tuple:
+    name = n.attr if isinstance(n.attr, str) else n.attr[1] if n.op == "rvar" else ""
+    return (_ORDER.get(n.op, 3), name, n.digest)
+
+
+def from_linear(coefs: Mapping[Node, int], constant: int) -> Node:
+    """The canonical node of a linear form: positive terms first, the constant last."""
+    terms = sorted((t for t in coefs if coefs[t]), key=lambda t: (coefs[t] < 0, _rank(t)))
+    out: Node | None = None
+    for t in terms:
+        c = coefs[t]
+        term = t if c == 1 else node("mul", index, (t, integer(c)))
+        out = term if out is None else node("add", index, (out, term))
+    if out is None:
+        return integer(constant)
+    return node("add", index, (out, integer(constant))) if constant else out
+
+
+def add(a: Node, b: Node) -> Node:
+    (x, cx), (y, cy) = linear(a), linear(b)
+    return from_linear(_merge(x, y, 1), cx + cy)
+
+
+def sub(a: Node, b: Node) -> Node:
+    (x, cx), (y, cy) = linear(a), linear(b)
+    return from_linear(_merge(x, y, -1), cx - cy)
+
+
+def neg(a: Node) -> Node:
+    return mul(a, integer(-1))
+
+
+def mul(a: Node, b: Node) -> Node:
+    if a.op == "const":
+        a, b = b, a
+    x, cx = linear(a)
+    if b.op == "const":
+        return from_linear({t: c * b.attr for t, c in x.items()}, cx * b.attr)
+    y, cy = linear(b)
+    if len(x) + bool(cx) > 1 or len(y) + bool(cy) > 1:  # distribute, so that strides of products stay visible
+        out, k = {}, 0
+        for tx, ax in [*x.items(), (None, cx)]:
+            for ty, ay in [*y.items(), (None, cy)]:
+                if ax * ay == 0:
+                    continue
+                if tx is None or ty is None:
+                    t = tx if ty is None else ty
+                    if t is None:
+                        k += ax * ay
+                        continue
+                else:
+                    t = _product(tx, ty)
+                out = _merge(out, {t: ax * ay}, 1)
+        return from_linear(out, k)
+    (tx, ax), (ty, ay) = next(iter(x.items())), next(iter(y.items()))
+    return from_linear({_product(tx, ty): ax * ay}, 0)
+
+
+def _factors(n: Node) -> list[Node]:
+    return [*_factors(n.args[0]), *_factors(n.args[1])] if n.op == "mul" else [n]
+
+
+def _product(a: Node, b: Node) -> Node:
+    parts = sorted([*_factors(a), *_factors(b)], key=_rank)
+    out = parts[0]
+    for p in parts[1:]:
+        out = node("mul", index, (out, p))
+    return out
+
+
+def floordiv(a: Node, b: Node) -> Node:
+    """`a // b` rounding down; 0 where b is 0."""
+    if b.op == "const" and b.attr > 0:
+        d = b.attr
+        if d == 1:
+            return a
+        x, c = linear(a)
+        inside = {t: k // d for t, k in x.items() if k % d == 0}
+        rest = {t: k for t, k in x.items() if k % d}
+        if inside or c // d:
+            if not rest:
+                return from_linear(inside, c // d)
+            g = gcd(d, *rest.values())
+            if g > 1:
+                return add(
+                    from_linear(inside, c // d),
+                    floordiv(from_linear({t: k // g for t, k in rest.items()}, (c % d) // g), integer(d // g)),
+                )
+            return add(from_linear(inside, c // d), node("floordiv", index, (from_linear(rest, c % d), b)))
+        if not rest:
+            return integer(c // d)
+        g = gcd(d, *rest.values())
+        if g > 1:
+            return floordiv(from_linear({t: k // g for t, k in rest.items()}, c // g), integer(d // g))
+        if a.op == "floordiv" and is_const(a.args[1]) and a.args[1].attr > 0:
+            return floordiv(a.args[0], integer(a.args[1].attr * d))
+    if is_const(a) and is_const(b):
+        return integer(a.attr // b.attr if b.attr else 0)
+    if is_const(a, 0) or is_const(b, 0):
+        return integer(0)
+    return node("floordiv", index, (a, b))
+
+
+def mod(a: Node, b: Node) -> Node:
+    """`a % b` with the sign of b; 0 where b is 0."""
+    if b.op == "const" and b.attr > 0:
+        d = b.attr
+        x, c = linear(a)
+        rest = {t: k % d for t, k in x.items() if k % d}
+        if not rest:
+            return integer(c % d)
+        return node("mod", index, (from_linear(rest, c % d), b))
+    if is_const(a) and is_const(b):
+        return integer(a.attr % b.attr if b.attr else 0)
+    if is_const(a, 0) or is_const(b, 0):
+        return integer(0)
+    return node("mod", index, (a, b))
+
+
+def _spread(n: Node, op: str) -> list[Node]:
+    return [t for a in n.args for t in _spread(a, op)] if n.op == op else [n]
+
+
+def _extreme(op: str, a: Node, b: Node) -> Node:
+    sign = 1 if op == "max" else -1
+    kept: list[Node] = []
+    for t in [*_spread(a, op), *_spread(b, op)]:
+        for i, k in enumerate(kept):
+            d = sub(t, k)
+            if d.op == "const":
+                if sign * d.attr > 0:
+                    kept[i] = t
+                break
+        else:
+            kept.append(t)
+    kept = sorted(dict.fromkeys(kept), key=_rank)
+    out = kept[0]
+    for t in kept[1:]:
+        out = node(op, index, (out, t))
+    return out
+
+
+def minimum(a: Node, b: Node) -> Node:
+    return _extreme("min", a, b)
+
+
+def maximum(a: Node, b: Node) -> Node:
+    return _extreme("max", a, b)
+
+
+_COMPARE = {
+    "eq": lambda d: d == 0, "ne": lambda d: d != 0, "lt": lambda d: d < 0,
+    "le": lambda d: d <= 0, "gt": lambda d: d > 0, "ge": lambda d: d >= 0,
+}  # fmt: skip
+
+
+def compare(op: str, a: Node, b: Node) -> Node:
+    d = sub(a, b)
+    if d.op == "const":
+        return TRUE if _COMPARE[op](d.attr) else FALSE
+    return node(op, bool_, (a, b))
+
+
+def conjunction(a: Node, b: Node) -> Node:
+    """Logical and of two bool nodes with the trivial cases gone."""
+    if a is TRUE or a is b:
+        return b
+    if b is TRUE:
+        return a
+    if a is FALSE or b is FALSE:
+        return FALSE
+    return node("and", bool_, (a, b))
+
+
+_BINARY = {
+    "add": add, "sub": sub, "mul": mul, "floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum,
+}  # fmt: skip
+
+
+def build(op: str, dtype: DType, args: tuple[Node, ...], attr: object = None) -> Node:
+    """A node whose index arithmetic is simplified; anything else is built as it is."""
+    if dtype is index:
+        if op in _BINARY:
+            return _BINARY[op](*args)
+        if op == "neg":
+            return neg(*args)
+        if op == "abs" and args[0].op == "const":
+            return integer(abs(args[0].attr))
+    elif op in _COMPARE and args[0].dtype is index and args[1].dtype is index:
+        return compare(op, *args)
+    if op == "likely" and args[0].op == "const":
+        return args[0]
+    if op == "select":
+        c, a, b = args
+        if c.op == "const":
+            return a if c.attr else b
+        if a is b:
+            return a
+    if dtype is bool_ and op == "and":
+        return conjunction(*args)
+    return node(op, dtype, args, attr)

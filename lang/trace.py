@@ -1,0 +1,127 @@
+"""From a Python function to a pipeline: the parameters by their annotations, the body run once on symbols."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.lang import ir
+from tilewright.lang.errors import DefinitionError, Location
+from tilewright.lang.expr import to_node, wrap
+from tilewright.lang.func import Array, InoutFunc, bad, naming, to_index
+from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
+from tilewright.lang.types import ArraySpec, DType, DTypeVar
+
+
+class Inout:
+    """`tw.inout(tw.f32[N])`: the array is read and written in place."""
+
+    def __new__(cls, spec: ArraySpec) -> Any:
+        return ArraySpec(spec.dtype, spec.axes, inout=True)
+
+
+inout = Inout
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel function: `spec` is an ArraySpec, a type, a type variable or None (static)."""
+
+    name: str
+    spec: Any
+    default: Any
+    keyword_only: bool
+
+    @property
+    def static(self) -> bool:
+        return self.spec is None
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What the signature of a kernel function says."""
+
+    params: tuple[Parameter, ...]
+
+    @property
+    def statics(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.params if p.static)
+
+    @property
+    def type_vars(self) -> tuple[DTypeVar, ...]:
+        found = (p.spec.dtype if isinstance(p.spec, ArraySpec) else p.spec for p in self.params)
+        return tuple(dict.fromkeys(t for t in found if isinstance(t, DTypeVar)))
+
+
+def function_location(fn: Callable) -> Location | None:
+    code = getattr(fn, "__code__", None)
+    return Location(code.co_filename, code.co_firstlineno) if code else None
+
+
+def read_interface(fn: Callable) -> Interface:
+    """The parameters of a kernel function, from its annotations."""
+    place = function_location(fn)
+    try:
+        notes = inspect.get_annotations(fn, eval_str=True)
+    except Exception as e:
+        raise DefinitionError(
+            f"the annotations of {fn.__name__} can't be read: {e}", code="definition.annotation", where=place,
+            hint="make the sizes first: M, N = tw.sizes('M N')",
+        ) from e  # fmt: skip
+    out = []
+    for p in inspect.signature(fn).parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise bad(f"{fn.__name__} takes *{p.name}", "signature", "name every parameter", place)
+        spec = notes.get(p.name)
+        ours = isinstance(spec, (ArraySpec, DType, DTypeVar))
+        if not ours and p.kind is not p.KEYWORD_ONLY:
+            raise bad(f"parameter {p.name} of {fn.__name__} has no tilewright type", "annotation",
+                      "annotate it: tw.f32[M, N] for an array, tw.f32 for a scalar; static values are keyword-only", place)  # fmt: skip
+        out.append(Parameter(p.name, spec if ours else None, p.default, p.kind is p.KEYWORD_ONLY))
+    return Interface(tuple(out))
+
+
+def _resolve(t: Any, types: Mapping[str, DType], name: str) -> DType:
+    if isinstance(t, DTypeVar):
+        if t.name not in types:
+            raise bad(f"the type {t.name} of {name} is not known yet", "generic", f"give it: dtypes={{'{t.name}': tw.f32}}")
+        return types[t.name]
+    return t
+
+
+def trace(
+    fn: Callable, interface: Interface, statics: Mapping[str, Any], types: Mapping[str, DType] | None = None
+) -> Pipeline:
+    """Run the body of `fn` on symbols and freeze what it returns."""
+    types = types or {}
+    values: dict[str, Any] = {}
+    params: list[Array | ScalarParam | InoutFunc] = []
+    with naming() as table:
+        for p in interface.params:
+            if p.static:
+                values[p.name] = statics[p.name]
+                continue
+            table.used[p.name] = 1
+            if isinstance(p.spec, ArraySpec):
+                axes = tuple(_axis(a, p.name) for a in p.spec.axes)
+                a = Array(p.name, _resolve(p.spec.dtype, types, p.name), axes)
+                made: Any = InoutFunc(a) if p.spec.inout else a
+                values[p.name] = made
+            else:
+                made = ScalarParam(p.name, _resolve(p.spec, types, p.name))
+                values[p.name] = wrap(made.node)
+            params.append(made)
+        positional = [values[p.name] for p in interface.params if not p.keyword_only]
+        keywords = {p.name: values[p.name] for p in interface.params if p.keyword_only}
+        returned = fn(*positional, **keywords)
+        return make_pipeline(returned, params, fn.__name__, function_location(fn), statics)
+
+
+def _axis(a: Any, name: str) -> ir.Node:
+    n = to_index(a, f"an extent of {name}")
+    for leaf in ir.postorder([n]):
+        if leaf.op in ("var", "rvar", "load"):
+            raise bad(f"an extent of {name} is {n!r}", "extent", "extents are sizes, numbers and arithmetic on them")
+    return to_node(wrap(n))
