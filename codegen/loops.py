@@ -1,0 +1,144 @@
+"""The loop IR: what the Nest becomes before machine code. Immutable statements over the nodes of `lang.ir`.
+
+    Block(statements)                       in order
+    For(var, start, stop, mode, body)       var runs start <= var < stop; mode serial | parallel | unroll | vectorize
+    If(condition, then, otherwise)          bool condition
+    Store(targets, values)                  all values are evaluated, then all are written (tuples read the old ones)
+    Allocate(buffer, body)                  the buffer lives while body runs; its content is undefined at first
+    Prefetch(buffer, index, write)          a hint; any index is harmless
+
+Expressions here are nodes with these leaves: var (loop variables), size, scalar, const, and
+
+    load[index](attr=(Buffer, 0))           one element; `index` is a flat offset in elements (type index)
+    load_if[mask, index](attr=(Buffer, 0))  the element where mask holds, else 0, and memory is not touched
+    stride(attr=(argument, axis))           a stride in elements, known at the call
+
+Loads widen f16 and bf16 to f32; a store narrows again (the value is already rounded). bool is a byte in memory.
+`call` nodes are gone (expanded), `fma` nodes are decided.
+
+A vectorize loop has constant bounds 0..n, and its iterations are independent: the body means "all lanes at once".
+Inner loops of it have uniform bounds. An If whose condition differs by lane is a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.lang.ir import Node
+from tilewright.lang.pipeline import ScalarParam
+from tilewright.lang.types import DType
+
+SERIAL, PARALLEL, UNROLL, VECTORIZE = "serial", "parallel", "unroll", "vectorize"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Buffer:
+    """A piece of memory: an argument of the kernel or a temporary. Elements are addressed by flat offsets.
+
+    `size` is the number of elements of a temporary (an index node; constant where the bounds allow it),
+    `argument` the position in the kernel's data pointers (None for a temporary).
+    """
+
+    name: str
+    dtype: DType
+    size: Node | None = None
+    memory: str = "main"
+    argument: int | None = None
+    writable: bool = True
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.name})"
+
+
+class Stmt:
+    """Base of the statements."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Block(Stmt):
+    statements: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class For(Stmt):
+    var: Node
+    start: Node
+    stop: Node
+    mode: str
+    body: Stmt
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class If(Stmt):
+    condition: Node
+    then: Stmt
+    otherwise: Stmt | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Store(Stmt):
+    targets: tuple[tuple[Buffer, Node], ...]
+    values: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Allocate(Stmt):
+    buffer: Buffer
+    body: Stmt
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Prefetch(Stmt):
+    buffer: Buffer
+    index: Node
+    write: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Program:
+    """A whole kernel in loop IR.
+
+    `arguments` in the order of the data pointers; `ranks` the number of axes (strides) of each;
+    `requirements` are bool nodes over sizes and scalars: the first that is false makes the kernel return 100 + its
+    number before anything is written.
+    """
+
+    symbol: str
+    arguments: tuple[Buffer, ...]
+    ranks: tuple[int, ...]
+    sizes: tuple[str, ...]
+    scalars: tuple[ScalarParam, ...]
+    requirements: tuple[Node, ...]
+    body: Stmt
+
+
+def children(s: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly below."""
+    match s:
+        case Block(statements):
+            return statements
+        case For(body=body) | Allocate(body=body):
+            return (body,)
+        case If(then=then, otherwise=otherwise):
+            return (then,) if otherwise is None else (then, otherwise)
+    return ()
+
+
+def walk(s: Stmt) -> Iterator[Stmt]:
+    """Every statement, outer ones first, in text order."""
+    stack = [s]
+    while stack:
+        t = stack.pop()
+        yield t
+        stack.extend(reversed(children(t)))
+
+
+def block(*statements: Stmt) -> Stmt:
+    """The statements in order, nested blocks opened; a single one stays itself."""
+    flat: list[Stmt] = []
+    for s in statements:
+        flat.extend(s.statements if isinstance(s, Block) else (s,))
+    return flat[0] if len(flat) == 1 else Block(tuple(flat))
