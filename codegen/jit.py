@@ -22,7 +22,8 @@ _create = threading.Lock()
 
 @functools.cache
 def _new_jit() -> llvm.LLJIT:
-    # Never torn down (llvmlite disposes of nothing at interpreter exit): other threads may still run its code then.
+    # Never torn down, and llvmlite disposes of nothing at interpreter exit: other threads may still run its
+    # code.
     return llvm.create_lljit_compiler(machine())
 
 

@@ -1,4 +1,4 @@
-"""What an object file asks of its surroundings: the undefined symbols, and the list of those that we allow."""
+"""What an object file asks of its surroundings: the undefined symbols, and those that we allow."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from collections.abc import Collection
 
 from tilewright.lang.errors import CompileError
 
-# Only what every C program has. LLVM makes the first three out of loops; the others come from the
-# definitions that a kernel may call. compiler-rt helpers (__truncsfbf2, __extendhfsf2, __divti3 ...) are absent on
+# Only what every C program has. LLVM makes the first three out of loops; the others come from the definitions
+# that a kernel may call. compiler-rt helpers (__truncsfbf2, __extendhfsf2, __divti3 ...) are absent on
 # purpose: they are slow, and a caller that links with another compiler may not have them.
 MEMORY = frozenset({"memcpy", "memmove", "memset"})
-LIBM = frozenset(
-    name + suffix
-    for name in (
-        "acos asin atan atan2 cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp "
-        "lgamma log log10 log1p log2 nearbyint pow rint round roundeven sin sinh sqrt tan tanh tgamma trunc"
-    ).split()
-    for suffix in ("", "f")
-)
+_LIBM = """
+acos asin atan atan2 cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod frexp hypot
+ldexp lgamma log log10 log1p log2 nearbyint pow rint round roundeven sin sinh sqrt tan tanh tgamma trunc
+"""
+LIBM = frozenset(name + suffix for name in _LIBM.split() for suffix in ("", "f"))
 ALLOWED = MEMORY | LIBM
 
 _ELF_MAGIC = b"\x7fELF"

@@ -1,0 +1,131 @@
+"""What compiled kernels need at run time, made of LLVM IR as they are: threads, memory, the call from Python.
+
+Compiled once, kept in the object cache, loaded when first used and never unloaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from collections.abc import Collection
+
+from tilewright.codegen import abi, cache, jit, target
+from tilewright.codegen.runtime import entry_ir, memory_ir, pool_ir
+from tilewright.codegen.runtime.processors import available, default_threads
+
+_POSIX_TEXT = """
+pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_cond_init pthread_cond_wait pthread_cond_signal
+pthread_cond_broadcast pthread_create pthread_detach pthread_sigmask sigfillset posix_memalign free sched_yield
+sched_setaffinity sched_getcpu
+"""
+_POSIX = frozenset(_POSIX_TEXT.split())
+_FUNCTIONS = (
+    "parallel_for",
+    "serial_for",
+    "alloc",
+    "release",
+    "keep",
+    "kept",
+    "configure",
+    "workers",
+    "after_fork",
+)
+SPIN = 2000  # looks of an idle thread before it sleeps; one is 20-40 ns on x86-64, so 40-80 us in all
+
+_lock = threading.Lock()
+
+
+def _build(name: str, text: str, symbols: Collection[str]) -> bytes:
+    """The object of a runtime part, from the cache if it is there."""
+    key = cache.key({"kind": "runtime", "name": name, "text": text})
+    entry = cache.get(key)
+    if entry is None:
+        image = target.optimize_and_emit(text, "fast", extra_symbols=symbols)
+        entry = cache.Entry(image, {"kind": "runtime", "name": name})
+        cache.put(key, entry)
+    return entry.image
+
+
+def _load(
+    name: str, text: str, symbols: Collection[str], exports: tuple[str, ...], imports: dict[str, int]
+) -> jit.Library:
+    return jit.load(_build(name, text, symbols), exports, imports).pin()
+
+
+@functools.cache
+def _addresses() -> dict[str, int]:
+    text = pool_ir.text(target.host().triple) + memory_ir.TEXT
+    exports = tuple(f"tw_rt_{name}" for name in _FUNCTIONS)
+    library = _load("pool", text, _POSIX, exports, {})
+    found = {name: library.address(f"tw_rt_{name}") for name in _FUNCTIONS}
+    _configure(found["configure"], sorted(available()) if _pinning() else [], SPIN)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(found["after_fork"]))
+    return found
+
+
+@functools.cache
+def _entry() -> int:
+    api = {
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        for name in entry_ir.FUNCTIONS
+    }
+    library = _load("entry", entry_ir.text(), entry_ir.FUNCTIONS, ("tw_entry",), api)
+    return library.address("tw_entry")
+
+
+def entry_address() -> int:
+    """Address of the function behind every kernel's builtin (loaded at the first call)."""
+    with _lock:
+        return _entry()
+
+
+def address(name: str) -> int:
+    """Address of a runtime function: parallel_for, serial_for, alloc, release, ... (loaded at the first
+    call)."""
+    with _lock:
+        return _addresses()[name]
+
+
+def _configure(function: int, processors: list[int], spin: int) -> None:
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(function)
+    call((ctypes.c_int32 * max(len(processors), 1))(*processors), len(processors), spin)
+
+
+def configure(*, pin: bool = True, spin: int = SPIN) -> None:
+    """Whether workers are pinned that start from now on; how often idle threads look before they sleep."""
+    _configure(address("configure"), sorted(available()) if pin else [], spin)
+
+
+def _pinning() -> bool:
+    return os.environ.get("TILEWRIGHT_PIN", "1") != "0"
+
+
+def workers() -> int:
+    """How many worker threads have been started."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(address("workers"))()
+
+
+def kept_bytes() -> int:
+    """Bytes of released temporaries that are kept for reuse."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(address("kept"))()
+
+
+def keep_bytes(limit: int) -> None:
+    """Keep at most `limit` bytes of released temporaries (at first 256 MiB); what is over is freed."""
+    ctypes.CFUNCTYPE(None, ctypes.c_int64)(address("keep"))(limit)
+
+
+@functools.cache
+def _context(threads: int) -> abi.Context:
+    return abi.Context(threads, address("parallel_for"), address("alloc"), address("release"), None)
+
+
+def context(threads: int | None = None) -> abi.Context:
+    """The context of this process's own pool and allocator for `threads` (default: `default_threads()`).
+
+    Contexts are shared and live until the process ends; take the address with `ctypes.addressof`.
+    """
+    return _context(default_threads() if threads is None else max(1, threads))

@@ -1,0 +1,443 @@
+"""The thread pool as LLVM IR: pthreads, self-scheduling over task numbers, a gate that workers pass to help.
+
+How it works. One loop runs at a time (`busy`); a second concurrent caller, and a loop inside a task, run
+serially in their own thread. The caller publishes the loop and opens the *gate*, one 64-bit word
+
+    epoch (high 32 bits) | open (bit 31) | caller is asleep (bit 30) | workers inside (low 30 bits)
+
+Workers enter by counting themselves in while the gate is open, and leave when no task is left. The caller
+takes tasks too, then closes the gate and waits until nobody is inside. A worker that wakes too late finds the
+gate closed, so the caller never waits for a sleeping thread. Idle workers spin for a while, then sleep on a
+condition variable: `sleepers` and the gate are both sequentially consistent, so that either the worker sees
+the open gate or the caller sees the sleeper.
+"""
+
+from __future__ import annotations
+
+# Task numbers are handed out in order, so every task before a failing one has been handed out as well: the
+# smallest failing number always runs, and its code is the result whatever the number of threads.
+_POOL = """
+%tw_context = type { i64, ptr, ptr, ptr, ptr }
+
+@pool.lock = internal global [128 x i8] zeroinitializer, align 64      ; pthread_mutex_t
+@pool.work = internal global [128 x i8] zeroinitializer, align 64      ; pthread_cond_t: a gate has opened
+@pool.done = internal global [128 x i8] zeroinitializer, align 64      ; pthread_cond_t: the last worker left
+@pool.gate = internal global i64 0, align 64
+@pool.sleepers = internal global i64 0, align 64
+@pool.next = internal global i64 0, align 64
+@pool.failed = internal global i64 -1, align 64                        ; (task << 32 | code), unsigned minimum
+@pool.busy = internal global i32 0, align 64
+@pool.ready = internal global i32 0
+@pool.started = internal global i64 0
+@pool.body = internal global ptr null
+@pool.env = internal global ptr null
+@pool.n = internal global i64 0
+@pool.grain = internal global i64 1
+@pool.limit = internal global i64 0
+@pool.spin = internal global i64 2000
+@pool.cpus = internal global [1024 x i32] zeroinitializer
+@pool.cpu_count = internal global i64 0
+@pool.cpu_first = internal global i64 0
+
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_signal(ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @sigfillset(ptr)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+
+define i32 @tw_rt_serial_for(ptr %ctx, ptr %body, ptr %env, i64 %n) {
+entry:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %loop, label %good
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %more ]
+  %code = call i32 %body(ptr %env, i64 %i)
+  %bad = icmp ne i32 %code, 0
+  br i1 %bad, label %failed, label %more
+more:
+  %next = add nsw i64 %i, 1
+  %again = icmp slt i64 %next, %n
+  br i1 %again, label %loop, label %good
+failed:
+  ret i32 %code
+good:
+  ret i32 0
+}
+
+; Takes tasks until none is left.
+define internal void @pool.take() {
+entry:
+  %body = load ptr, ptr @pool.body
+  %env = load ptr, ptr @pool.env
+  %n = load i64, ptr @pool.n
+  %grain = load i64, ptr @pool.grain
+  br label %fetch
+fetch:
+  %first = atomicrmw add ptr @pool.next, i64 %grain monotonic
+  %some = icmp slt i64 %first, %n
+  br i1 %some, label %chunk, label %out
+chunk:
+  %stop0 = add nsw i64 %first, %grain
+  %stop = call i64 @llvm.smin.i64(i64 %stop0, i64 %n)
+  br label %task
+task:
+  %i = phi i64 [ %first, %chunk ], [ %i1, %next ]
+  %code = call i32 %body(ptr %env, i64 %i)
+  %bad = icmp ne i32 %code, 0
+  br i1 %bad, label %failed, label %next
+next:
+  %i1 = add nsw i64 %i, 1
+  %again = icmp slt i64 %i1, %stop
+  br i1 %again, label %task, label %fetch
+failed:
+  %number = call i64 @llvm.smin.i64(i64 %i, i64 2147483647)
+  %high = shl i64 %number, 32
+  %low = zext i32 %code to i64
+  %key = or i64 %high, %low
+  %old = atomicrmw umin ptr @pool.failed, i64 %key monotonic
+  store atomic i64 %n, ptr @pool.next monotonic, align 8
+  ret void
+out:
+  ret void
+}
+
+; Is there a loop to help with that this worker has not seen?
+define internal i1 @pool.news(i64 %gate, i64 %last) alwaysinline {
+  %flag = and i64 %gate, 2147483648
+  %open = icmp ne i64 %flag, 0
+  %epoch = lshr i64 %gate, 32
+  %unseen = icmp ne i64 %epoch, %last
+  %news = and i1 %open, %unseen
+  ret i1 %news
+}
+
+define internal ptr @pool.worker(ptr %argument) {
+entry:
+  %index = ptrtoint ptr %argument to i64
+  call void @pool.pin(i64 %index)
+  br label %watch
+watch:                                           ; a fresh round of spinning
+  %last = phi i64 [ 0, %entry ], [ %last.s, %woken ], [ %epoch, %full ], [ %epoch, %leave ], [ %epoch, %told ]
+  br label %spin
+spin:
+  %last.s = phi i64 [ %last, %watch ], [ %last.s, %pause ], [ %last.s, %try ]
+  %count = phi i64 [ 0, %watch ], [ %count1, %pause ], [ %count, %try ]
+  %gate = load atomic i64, ptr @pool.gate acquire, align 8
+  %news = call i1 @pool.news(i64 %gate, i64 %last.s)
+  br i1 %news, label %enter, label %wait
+wait:
+  %limit.spin = load atomic i64, ptr @pool.spin monotonic, align 8
+  %patient = icmp ult i64 %count, %limit.spin
+  br i1 %patient, label %pause, label %sleep
+pause:
+  call void @pool.relax()
+  %count1 = add i64 %count, 1
+  br label %spin
+sleep:
+  call i32 @pthread_mutex_lock(ptr @pool.lock)
+  atomicrmw add ptr @pool.sleepers, i64 1 seq_cst
+  br label %look
+look:
+  %gate.s = load atomic i64, ptr @pool.gate seq_cst, align 8
+  %news.s = call i1 @pool.news(i64 %gate.s, i64 %last.s)
+  br i1 %news.s, label %woken, label %doze
+doze:
+  call i32 @pthread_cond_wait(ptr @pool.work, ptr @pool.lock)
+  br label %look
+woken:
+  atomicrmw sub ptr @pool.sleepers, i64 1 seq_cst
+  call i32 @pthread_mutex_unlock(ptr @pool.lock)
+  br label %watch
+enter:
+  %epoch = lshr i64 %gate, 32
+  %inside = and i64 %gate, 1073741823
+  %limit = load atomic i64, ptr @pool.limit monotonic, align 8
+  %room = icmp slt i64 %inside, %limit
+  br i1 %room, label %try, label %full
+full:                                            ; enough helpers: leave this loop alone
+  br label %watch
+try:
+  %gate1 = add i64 %gate, 1
+  %swap = cmpxchg ptr @pool.gate, i64 %gate, i64 %gate1 acq_rel acquire
+  %won = extractvalue { i64, i1 } %swap, 1
+  br i1 %won, label %help, label %spin
+help:
+  call void @pool.take()
+  %before = atomicrmw sub ptr @pool.gate, i64 1 acq_rel
+  %state = and i64 %before, 2147483647           ; asleep flag and count
+  %call = icmp eq i64 %state, 1073741825         ; the caller sleeps and we were the last inside
+  br i1 %call, label %told, label %leave
+told:
+  call i32 @pthread_mutex_lock(ptr @pool.lock)
+  call i32 @pthread_cond_signal(ptr @pool.done)
+  call i32 @pthread_mutex_unlock(ptr @pool.lock)
+  br label %watch
+leave:
+  br label %watch
+}
+
+; Starts workers until there are `want` (the caller holds `busy`). Signals stay with Python's own threads.
+define internal void @pool.start(i64 %want) {
+entry:
+  %all = alloca [128 x i8], align 16
+  %old = alloca [128 x i8], align 16
+  %thread = alloca ptr
+  %ready = load i32, ptr @pool.ready
+  %fresh = icmp eq i32 %ready, 0
+  br i1 %fresh, label %initialise, label %begin
+initialise:
+  call i32 @pthread_mutex_init(ptr @pool.lock, ptr null)
+  call i32 @pthread_cond_init(ptr @pool.work, ptr null)
+  call i32 @pthread_cond_init(ptr @pool.done, ptr null)
+  store i32 1, ptr @pool.ready
+  call void @pool.place()
+  br label %begin
+begin:
+  call i32 @sigfillset(ptr %all)
+  call i32 @pthread_sigmask(i32 SIG_SETMASK, ptr %all, ptr %old)
+  br label %check
+check:
+  %count = load i64, ptr @pool.started
+  %more = icmp slt i64 %count, %want
+  br i1 %more, label %create, label %out
+create:
+  %argument = inttoptr i64 %count to ptr
+  %code = call i32 @pthread_create(ptr %thread, ptr null, ptr @pool.worker, ptr %argument)
+  %good = icmp eq i32 %code, 0
+  br i1 %good, label %created, label %out
+created:
+  %id = load ptr, ptr %thread
+  call i32 @pthread_detach(ptr %id)
+  %count1 = add i64 %count, 1
+  store i64 %count1, ptr @pool.started
+  br label %check
+out:
+  call i32 @pthread_sigmask(i32 SIG_SETMASK, ptr %old, ptr null)
+  ret void
+}
+
+; Waits until no worker is inside the closed gate.
+define internal void @pool.join() {
+entry:
+  br label %spin
+spin:
+  %count = phi i64 [ 0, %entry ], [ %count1, %pause ]
+  %gate = load atomic i64, ptr @pool.gate acquire, align 8
+  %inside = and i64 %gate, 1073741823
+  %empty = icmp eq i64 %inside, 0
+  br i1 %empty, label %out, label %wait
+wait:
+  %limit = load atomic i64, ptr @pool.spin monotonic, align 8
+  %patient = icmp ult i64 %count, %limit
+  br i1 %patient, label %pause, label %sleep
+pause:
+  call void @pool.relax()
+  %count1 = add i64 %count, 1
+  br label %spin
+sleep:
+  call i32 @pthread_mutex_lock(ptr @pool.lock)
+  atomicrmw or ptr @pool.gate, i64 1073741824 seq_cst
+  br label %look
+look:
+  %gate.s = load atomic i64, ptr @pool.gate seq_cst, align 8
+  %inside.s = and i64 %gate.s, 1073741823
+  %empty.s = icmp eq i64 %inside.s, 0
+  br i1 %empty.s, label %wake, label %doze
+doze:
+  call i32 @pthread_cond_wait(ptr @pool.done, ptr @pool.lock)
+  br label %look
+wake:
+  call i32 @pthread_mutex_unlock(ptr @pool.lock)
+  br label %out
+out:
+  ret void
+}
+
+define i32 @tw_rt_parallel_for(ptr %ctx, ptr %body, ptr %env, i64 %n) {
+entry:
+  %threads = load i64, ptr %ctx
+  %several = icmp sgt i64 %threads, 1
+  %many = icmp sgt i64 %n, 1
+  %worth = and i1 %several, %many
+  br i1 %worth, label %claim, label %serial
+claim:
+  %swap = cmpxchg ptr @pool.busy, i32 0, i32 1 acquire monotonic
+  %won = extractvalue { i32, i1 } %swap, 1
+  br i1 %won, label %plan, label %serial
+plan:
+  %tasks = call i64 @llvm.smin.i64(i64 %threads, i64 %n)
+  %capped = call i64 @llvm.smin.i64(i64 %tasks, i64 256)
+  %want = sub nsw i64 %capped, 1
+  %have = load i64, ptr @pool.started
+  %enough = icmp sge i64 %have, %want
+  br i1 %enough, label %staffed, label %hire
+hire:
+  call void @pool.start(i64 %want)
+  br label %staffed
+staffed:
+  %started = load i64, ptr @pool.started
+  %helpers = call i64 @llvm.smin.i64(i64 %want, i64 %started)
+  %alone = icmp eq i64 %helpers, 0
+  br i1 %alone, label %unclaim, label %publish
+unclaim:
+  store atomic i32 0, ptr @pool.busy release, align 4
+  br label %serial
+publish:
+  ; Short loops are handed out task by task, long ones in chunks: 64 a thread keep the balance.
+  %pieces = shl i64 %capped, 6
+  %grain0 = sdiv i64 %n, %pieces
+  %grain = call i64 @llvm.smax.i64(i64 %grain0, i64 1)
+  store ptr %body, ptr @pool.body
+  store ptr %env, ptr @pool.env
+  store i64 %n, ptr @pool.n
+  store i64 %grain, ptr @pool.grain
+  store atomic i64 %helpers, ptr @pool.limit monotonic, align 8
+  store atomic i64 0, ptr @pool.next monotonic, align 8
+  store atomic i64 -1, ptr @pool.failed monotonic, align 8
+  %gate = load atomic i64, ptr @pool.gate monotonic, align 8
+  %epoch = lshr i64 %gate, 32
+  %epoch1 = add i64 %epoch, 1
+  %high = shl i64 %epoch1, 32
+  %open = or i64 %high, 2147483648
+  atomicrmw xchg ptr @pool.gate, i64 %open seq_cst
+  %sleepers = load atomic i64, ptr @pool.sleepers seq_cst, align 8
+  %asleep = icmp sgt i64 %sleepers, 0
+  br i1 %asleep, label %rouse, label %work
+rouse:
+  call i32 @pthread_mutex_lock(ptr @pool.lock)
+  call i32 @pthread_cond_broadcast(ptr @pool.work)
+  call i32 @pthread_mutex_unlock(ptr @pool.lock)
+  br label %work
+work:
+  call void @pool.take()
+  atomicrmw and ptr @pool.gate, i64 -2147483649 acq_rel
+  call void @pool.join()
+  %key = load atomic i64, ptr @pool.failed monotonic, align 8
+  store atomic i32 0, ptr @pool.busy release, align 4
+  %good = icmp eq i64 %key, -1
+  %code0 = trunc i64 %key to i32
+  %code = select i1 %good, i32 0, i32 %code0
+  ret i32 %code
+serial:
+  %code.s = call i32 @tw_rt_serial_for(ptr %ctx, ptr %body, ptr %env, i64 %n)
+  ret i32 %code.s
+}
+
+; Processors to pin workers to (none: workers float), and how often an idle thread looks before it sleeps.
+define void @tw_rt_configure(ptr %cpus, i64 %count, i64 %spin) {
+entry:
+  %kept = call i64 @llvm.smin.i64(i64 %count, i64 1024)
+  %bytes = mul i64 %kept, 4
+  call void @llvm.memcpy.p0.p0.i64(ptr @pool.cpus, ptr %cpus, i64 %bytes, i1 false)
+  store i64 %kept, ptr @pool.cpu_count
+  store atomic i64 %spin, ptr @pool.spin monotonic, align 8
+  ret void
+}
+
+define i64 @tw_rt_workers() {
+  %count = load i64, ptr @pool.started
+  ret i64 %count
+}
+
+; In a forked child there are no workers, and locks may have been held by threads that do not exist any more.
+define internal void @pool.after_fork() {
+  store i32 0, ptr @pool.ready
+  store i64 0, ptr @pool.started
+  store i64 0, ptr @pool.sleepers
+  store i64 0, ptr @pool.gate
+  store i32 0, ptr @pool.busy
+  ret void
+}
+"""
+
+# A worker on the caller's processor would wait for the caller, who spins: workers get a processor each,
+# beginning after the one where the pool was first used. The caller stays free to move away.
+_PIN_LINUX = """
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @sched_getcpu()
+
+define internal void @pool.place() {
+entry:
+  %here = call i32 @sched_getcpu()
+  %count = load i64, ptr @pool.cpu_count
+  br label %check
+check:
+  %i = phi i64 [ 0, %entry ], [ %i1, %next ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %out
+look:
+  %place = getelementptr i32, ptr @pool.cpus, i64 %i
+  %cpu = load i32, ptr %place
+  %same = icmp eq i32 %cpu, %here
+  br i1 %same, label %found, label %next
+next:
+  %i1 = add i64 %i, 1
+  br label %check
+found:
+  store i64 %i, ptr @pool.cpu_first
+  br label %out
+out:
+  ret void
+}
+
+define internal void @pool.pin(i64 %index) {
+entry:
+  %mask = alloca [128 x i8], align 16
+  %count = load i64, ptr @pool.cpu_count
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %out, label %choose
+choose:
+  %first = load i64, ptr @pool.cpu_first
+  %shifted = add i64 %first, 1
+  %wanted = add i64 %shifted, %index
+  %slot = urem i64 %wanted, %count
+  %place = getelementptr i32, ptr @pool.cpus, i64 %slot
+  %cpu = load i32, ptr %place
+  %fits = icmp ult i32 %cpu, 1024
+  br i1 %fits, label %set, label %out
+set:
+  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 128, i1 false)
+  %byte = lshr i32 %cpu, 3
+  %bit = and i32 %cpu, 7
+  %flag = shl i32 1, %bit
+  %value = trunc i32 %flag to i8
+  %at = getelementptr i8, ptr %mask, i32 %byte
+  store i8 %value, ptr %at
+  call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
+  br label %out
+out:
+  ret void
+}
+"""
+
+_PIN_NONE = """
+define internal void @pool.place() {
+  ret void
+}
+define internal void @pool.pin(i64 %index) {
+  ret void
+}
+"""
+
+# What a spinning thread does between two looks, by architecture (declaration, call).
+_RELAX = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+
+
+def text(triple: str) -> str:
+    """IR of the pool for a POSIX target."""
+    linux = "linux" in triple
+    declaration, call = _RELAX.get(triple.split("-", 1)[0], ("", ""))
+    relax = f"{declaration}\ndefine internal void @pool.relax() alwaysinline {{\n  {call}\n  ret void\n}}\n"
+    pool = _POOL.replace("SIG_SETMASK", "2" if linux else "3")
+    return pool + (_PIN_LINUX if linux else _PIN_NONE) + relax

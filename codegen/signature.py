@@ -1,0 +1,92 @@
+"""What a compiled variant of a kernel takes, gives and assumes: plain data with a JSON round trip.
+
+The order of `arrays`, `sizes` and `scalars` is that of the C interface (abi.py).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Role = Literal["in", "inout", "const", "out"]
+# What a variant assumes of an axis' stride: nothing but that it is not negative and a whole number of
+# elements; that it is one element; or that it is the next inner axis' stride times that axis' extent.
+StrideClass = Literal["any", "unit", "packed"]
+Structure = Literal["single", "tuple", "other"]
+
+# An extent is one of ("size", k): size symbol number k; ("const", n); ("linear", c, ((a, k), ...)): c + sum
+# of a times size symbol k; ("expr", text): anything else, which only the slow path evaluates.
+Extent = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayParam:
+    """An array: `dtype` as NumPy names it (or bfloat16), one extent and one stride class an axis."""
+
+    name: str
+    dtype: str
+    role: Role
+    axes: tuple[Extent, ...]
+    strides: tuple[StrideClass, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    """A scalar that is handed over by value."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A variant's interface. `positional` and `keyword_only` name the parameters of the Python call.
+
+    `structure` is what the call returns: one array, a tuple of arrays, or something that only the slow path
+    builds.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    arrays: tuple[ArrayParam, ...]
+    scalars: tuple[ScalarParam, ...]
+    positional: tuple[str, ...]
+    keyword_only: tuple[str, ...] = ()
+    structure: Structure = "single"
+
+    @property
+    def outputs(self) -> tuple[ArrayParam, ...]:
+        """The output arrays, in order."""
+        return tuple(array for array in self.arrays if array.role == "out")
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values that `from_json` reads."""
+        return json.loads(json.dumps(asdict(self)))
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Signature:
+        """The signature that `to_json` wrote."""
+        arrays = tuple(
+            ArrayParam(a["name"], a["dtype"], a["role"], _frozen(a["axes"]), tuple(a["strides"]))
+            for a in data["arrays"]
+        )
+        scalars = tuple(ScalarParam(s["name"], s["dtype"]) for s in data["scalars"])
+        return Signature(
+            data["name"],
+            tuple(data["sizes"]),
+            arrays,
+            scalars,
+            tuple(data["positional"]),
+            tuple(data["keyword_only"]),
+            data["structure"],
+        )
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+def contiguous(rank: int) -> tuple[StrideClass, ...]:
+    """Stride classes of a C-contiguous array."""
+    return ("packed",) * (rank - 1) + ("unit",) if rank else ()
