@@ -89,7 +89,8 @@ def _run(module: llvm.ModuleRef, tm: llvm.TargetMachine, level: Level) -> None:
     `fast` is LLVM's scalar simplification of one function at O1 (SROA, early CSE, LICM, loop rotation, ...):
     for a packed GEMM nest with explicit vectors (132 kB of text) it takes 22 ms where the O3 pipeline takes
     88 ms, makes emission 20 ms cheaper and the machine code no slower (Zen 4, LLVM 22). It never vectorises:
-    lanes are the schedule's business. `full` is the O3 module pipeline with the loop and SLP vectorisers, for nests left scalar.
+    lanes are the schedule's business. `full` is the O3 module pipeline with the loop and SLP vectorisers, for
+    nests left scalar.
     """
     if level == "none":
         return

@@ -16,9 +16,9 @@ from tilewright.codegen.runtime import entry_ir, memory_ir, pool_ir
 from tilewright.codegen.runtime.processors import available, default_threads
 
 _POSIX_TEXT = """
-pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_cond_init pthread_cond_wait pthread_cond_signal
-pthread_cond_broadcast pthread_create pthread_detach pthread_sigmask sigfillset posix_memalign free sched_yield
-sched_setaffinity sched_getcpu
+pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_create pthread_detach pthread_sigmask
+pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast sigfillset
+posix_memalign free sched_yield sched_setaffinity sched_getcpu
 """
 _POSIX = frozenset(_POSIX_TEXT.split())
 _FUNCTIONS = (
@@ -83,8 +83,7 @@ def entry_address() -> int:
 
 
 def address(name: str) -> int:
-    """Address of a runtime function: parallel_for, serial_for, alloc, release, ... (loaded at the first
-    call)."""
+    """Address of a runtime function: parallel_for, serial_for, alloc, release, ... (loaded on demand)."""
     with _lock:
         return _addresses()[name]
 

@@ -142,8 +142,7 @@ missing:
   ret i64 -1
 }
 
-; A new output array (new reference), null with an exception set, or null without one when extents are not
-; known.
+; A new output array (a new reference); null with an exception set, or without one when a size is unknown.
 define internal ptr @create(ptr %table, ptr %record, ptr %sizes) {
 entry:
   %dims = alloca [64 x i64], align 16
@@ -488,8 +487,7 @@ array.next:
   %i1 = add i64 %i, 1
   br label %array.check
 
-linear.begin:                                      ; extents that are expressions, now that all sizes are
-known
+linear.begin:                                      ; extents that are expressions, all sizes being known
   %linear.n = call i64 @word(ptr %table, i64 HEAD.linear)
   %any.linear = icmp ne i64 %linear.n, 0
   br i1 %any.linear, label %linear.array, label %overlap.begin
@@ -664,8 +662,7 @@ fill:
 return.tuple:
   ret ptr %wrapped
 
-undo.error:                                        ; creating failed: with an exception, or because sizes are
-open
+undo.error:                                        ; creating failed, with an exception or for unknown sizes
   call void @drop(ptr %made, ptr %made.n)
   %raised = call ptr @PyErr_Occurred()
   %is.raised = icmp ne ptr %raised, null
