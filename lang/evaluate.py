@@ -22,10 +22,10 @@ Load = Callable[[Node, list[np.ndarray]], Any]
 def evaluate(roots: Sequence[Node], env: Mapping[Node, Any], load: Load | None = None) -> list[np.ndarray]:
     """The values of `roots`, arrays of the broadcast shape of what they use (rank 0 for constants).
 
-    `env` gives arrays or scalars for nodes, leaves as a rule (what stands below such a node is not looked at);
-    they are converted to the node's type. `load(node, indices)` answers load nodes. Calls of mathematical
-    functions are evaluated by their definitions without fma. Every node is computed once and dropped after its
-    last use.
+    `env` gives arrays or scalars for nodes, leaves as a rule (what stands below such a node is not looked
+    at); they are converted to the node's type. `load(node, indices)` answers load nodes. Calls of mathematical
+    functions are evaluated by their definitions without fma. Every node is computed once and dropped after
+    its last use.
     """
     order = _needed(roots, env)
     uses = Counter(a for n in order if n not in env for a in n.args)
@@ -69,7 +69,7 @@ def _needed(roots: Sequence[Node], env: Mapping[Node, Any]) -> list[Node]:
 
 
 def apply(n: Node, args: Sequence[Any]) -> Any:
-    """One node's operation on values of its arguments' types; to be called under `np.errstate(all="ignore")`."""
+    """One node's operation on values of its arguments' types; call it under `np.errstate(all="ignore")`."""
     if n.op == "const":
         return n.dtype.np.type(n.attr)
     fn = _RULES.get(n.op)
