@@ -20,6 +20,7 @@ import stat
 import struct
 import sys
 import threading
+import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ _VERSION = 1
 _HEAD = struct.Struct("<8sI32s")
 _BODY = struct.Struct("<32sQQ")
 _SUFFIX = ".two"
+_WRITING = 60.0  # seconds after which a temporary file has been left by a writer that died
 _MEMORY_LIMIT = 128 << 20  # bytes of objects kept in memory
 
 
@@ -340,7 +342,11 @@ def clear() -> int:
     for pattern in ("*" + _SUFFIX, ".*.tmp"):
         for path in list(folder.glob(pattern)):
             try:
+                if path.suffix != _SUFFIX and time.time() - path.stat().st_mtime < _WRITING:
+                    continue
                 path.unlink()
+            except FileNotFoundError:  # another process was faster
+                continue
             except OSError as problem:
                 _report(str(problem))
                 continue
