@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.simplify import add, floordiv, maximum, minimum, mul, neg, sub
-from tilewright.lang.types import index
+from tilewright.lang.types import i64, index
 
 Bound = Node | None
 
@@ -59,6 +59,11 @@ def bounds(n: Node, env: Env) -> Interval:
     Leaves that are not in `env` stand for themselves (outer loop variables, sizes).
     """
     return _Analysis(env).of(n)
+
+
+def refine(env: Env, known: list[tuple[Node, Interval]]) -> Env:
+    """`env` where the facts of a condition hold as well (see `facts`)."""
+    return _Analysis(env).with_facts(known) if known else env
 
 
 class _Analysis:
@@ -117,17 +122,14 @@ class _Analysis:
 
     def _refined(self, n: Node, known: list[tuple[Node, Interval]]) -> Interval:
         """The range of n where bounds on some expressions are known."""
-        if not known:
-            return self._get(n)
+        return bounds(n, self.with_facts(known)) if known else self._get(n)
+
+    def with_facts(self, known: list[tuple[Node, Interval]]) -> Env:
         env = dict(self.env)
-        direct: Interval | None = None
         for e, r in known:
             r = Interval(_end(r.lo, self, True), _end(r.hi, self, False))
-            if e is n:
-                direct = r if direct is None else intersect(direct, r)
-            env[e] = intersect(self._get(e), r) if e not in env else intersect(env[e], r)
-        got = bounds(n, env)
-        return intersect(got, direct) if direct is not None and n not in env else got
+            env[e] = intersect(env[e] if e in env else self._get(e), r)
+        return env
 
 
 def _end(b: Bound, a: _Analysis, low: bool) -> Bound:
@@ -139,13 +141,28 @@ def _end(b: Bound, a: _Analysis, low: bool) -> Bound:
 
 
 def _fit(n: Node, r: Interval) -> Interval:
-    """Typed integers wrap: keep what is known only if it stays inside the type, else the type's own range."""
+    """Typed integers wrap: keep what is known only if it stays inside the type, else the type's own range.
+
+    64 bits are taken to hold what sizes make: the call checks that (see lang.binding).
+    """
     t = n.dtype
-    kept = [b for b in (r.lo, r.hi) if b is not None]
-    whole = Interval(integer(t.low), integer(t.high)) if t.bits <= 32 else EVERYTHING
-    if len(kept) == 2 and all(b.op == "const" and t.low <= b.attr <= t.high for b in kept):
+    if t.bits == 64 and _keeps_values(n):
         return r
-    return whole
+    kept = [b for b in (r.lo, r.hi) if b is not None]
+    constant = all(b.op == "const" for b in kept)
+    if len(kept) == 2 and t.bits == 64 and t.kind == "i" and not constant:
+        return r
+    if len(kept) == 2 and constant and all(t.low <= b.attr <= t.high for b in kept):
+        return r
+    return Interval(integer(t.low), integer(t.high)) if t.bits <= 32 else EVERYTHING
+
+
+def _keeps_values(n: Node) -> bool:
+    """Whether the result is one of the arguments' values, which fits where they do."""
+    if n.op != "cast":
+        return n.op in ("min", "max", "select")
+    a, t = n.args[0].dtype, n.dtype
+    return a.is_int and t.low <= a.low and a.high <= t.high
 
 
 def _times(x: Interval, y: Interval) -> Interval:
@@ -283,13 +300,28 @@ def facts(c: Node) -> list[tuple[Node, Interval]]:
     if c.op in ("lt", "le", "gt", "ge", "eq") and c.args[0].dtype.is_int:
         a, b = c.args
         one = integer(1)
-        if a.dtype is not index:  # typed integers: compare against constants only
-            if b.op != "const":
-                return []
-            b = integer(b.attr)
-            return [(a, _range_of(c.op, b, one))]
+        if a.dtype is not index:
+            x, y = _as_index(a), _as_index(b)
+            found = [] if y is None else [(e, _range_of(c.op, y, one)) for e in _same_value(a)]
+            return found if x is None else [*found, *((e, _range_of(_SWAP[c.op], x, one)) for e in _same_value(b))]
         return [(a, _range_of(c.op, b, one)), (b, _range_of(_SWAP[c.op], a, one)), *_isolated(c.op, a, b)]
     return []
+
+
+def _as_index(n: Node) -> Node | None:
+    """A typed constant or index expression (converted to i64) as an index node; None for what is neither."""
+    if n.op == "const":
+        return integer(n.attr)
+    return n.args[0] if n.op == "cast" and n.dtype is i64 and n.args[0].dtype is index else None
+
+
+def _same_value(n: Node) -> list[Node]:
+    """`n` and what it was widened from: a fact about the one holds for the other."""
+    out = [n]
+    while n.op == "cast" and _keeps_values(n):
+        n = n.args[0]
+        out.append(n)
+    return out
 
 
 _SWAP = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}

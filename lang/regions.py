@@ -1,0 +1,290 @@
+"""Region inference: which box of every Func must be computed, and which box of every input is read.
+
+Boxes are symbolic: one `Interval` (inclusive, index nodes) an axis. The same functions serve the root level here
+and, with other environments, the regions at any loop of a nest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.errors import BoundsError
+from tilewright.lang.func import Array, Definition, Func, InoutFunc
+from tilewright.lang.intervals import Env, Interval, bounds, facts, facts_if_false, refine, union
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.pipeline import Output, Pipeline
+from tilewright.lang.types import bool_
+
+Box = tuple[Interval, ...]
+
+_MOST_CONTEXTS = 64  # conditions told apart within one definition; beyond, arms of a select count as always read
+
+
+class Read(NamedTuple):
+    """A load: what is read, and the box of all its indices."""
+
+    tensor: Any
+    component: int
+    box: Box
+    load: Node
+
+
+# One definition -------------------------------------------------------------------------------------------------
+
+
+def domain(d: Definition, box: Box) -> dict[Node, Interval]:
+    """The ranges of a definition's Vars, where its Func has the region `box`, and of its reduction variables."""
+    env = {i: r for i, r in zip(d.lhs, box, strict=True) if i.op == "var"}
+    if d.rdom is not None:
+        for name, (start, stop) in d.rdom.ranges.items():
+            env[d.rdom.rvar(name)] = Interval(start, simplify.sub(stop, integer(1)))
+    return env
+
+
+def executed(d: Definition, env: Env) -> Env:
+    """`env` shrunk to where the predicates of `d` can hold."""
+    for p in d.predicates:
+        env = refine(env, facts(p))
+    return env
+
+
+def writes(d: Definition, env: Env) -> Box:
+    """The box of the points that `d` writes when its variables run over `env`."""
+    env = executed(d, env)
+    return tuple(bounds(i, env) for i in d.lhs)
+
+
+def reads(d: Definition, env: Env) -> list[Read]:
+    """Every tensor that `d` reads when its variables run over `env`: one entry a load and condition.
+
+    An arm of a select reads only where its condition lets it. Bounds may be None (see `require_bounded`).
+    """
+    found: dict[tuple, Read] = {}
+    inner = executed(d, env)
+    for roots, where in ((d.predicates, env), ((*d.lhs, *d.values), inner)):
+        for r in _reads(roots, where):
+            found.setdefault((r.load, r.box), r)
+    return list(found.values())
+
+
+def _reads(roots: Iterable[Node], env: Env) -> Iterable[Read]:
+    roots = list(roots)
+    loading: set[Node] = set()
+    for n in ir.postorder(roots):
+        if n.op == "load" or any(a in loading for a in n.args):
+            loading.add(n)
+    arms: dict[tuple[int, Node, bool], int] = {}
+    envs: list[Env] = [env]
+
+    def arm(context: int, c: Node, holds: bool) -> int:
+        key = (context, c, holds)
+        if key not in arms:
+            known = facts(c) if holds else facts_if_false(c)
+            if not known or len(envs) >= _MOST_CONTEXTS:
+                return context
+            arms[key] = len(envs)
+            envs.append(refine(envs[context], known))
+        return arms[key]
+
+    seen: set[tuple[Node, int]] = set()
+    stack = [(r, 0) for r in reversed(roots)]
+    while stack:
+        n, k = stack.pop()
+        if n not in loading or (n, k) in seen:
+            continue
+        seen.add((n, k))
+        if n.op == "load":
+            yield Read(n.attr[0], n.attr[1], tuple(bounds(a, envs[k]) for a in n.args), n)
+        if n.op == "select":
+            c, a, b = n.args
+            stack += [(b, arm(k, c, False)), (a, arm(k, c, True)), (c, k)]
+        else:
+            stack.extend((a, k) for a in reversed(n.args))
+
+
+def require_bounded(box: Box, what: str, indices: tuple[Node, ...], d: Definition) -> None:
+    """Raise BoundsError unless every axis of `box` has both bounds."""
+    for k, r in enumerate(box):
+        if not r.bounded:
+            raise BoundsError(
+                f"axis {k} of {what} is indexed with {indices[k]!r}, which has no {'lower' if r.lo is None else 'upper'}"
+                f" bound, in a definition of {d.func.name}",
+                code="bounds.unbounded",
+                where=d.location,
+                hint="limit the index: tw.clamp(index, 0, n - 1)",
+            )
+
+
+# A pipeline at root level ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """`consumer` (a definition or an output) needs `box` of `tensor`, if `guard` holds: where it does not, nothing runs."""
+
+    consumer: Definition | Output
+    tensor: Any
+    component: int
+    box: Box
+    guard: Node
+    load: Node | None
+
+
+@dataclass(frozen=True)
+class Regions:
+    """What must be computed and what is read, when every Func is computed once, whole.
+
+    `guards[f]` is a condition over sizes: where it fails, no consumer of f runs and f need not run either. It is
+    TRUE wherever an empty consumer makes the box empty anyway.
+    """
+
+    funcs: Mapping[Func, Box]
+    guards: Mapping[Func, Node]
+    inputs: Mapping[Array, Box]
+    uses: tuple[Use, ...]
+
+
+def required(p: Pipeline) -> Regions:
+    """The regions of all Funcs and inputs of a pipeline, from its outputs. Computed once for a pipeline."""
+    found = p.__dict__.get("_regions")
+    if found is None:
+        found = p.__dict__["_regions"] = _required(p)
+    return found
+
+
+def _required(p: Pipeline) -> Regions:
+    boxes: dict[Func, Box] = {}
+    guards: dict[Func, Node] = {}
+    uses: list[Use] = [_output_use(o) for o in p.outputs]
+    for f in reversed(p.funcs):
+        wanted = [u for u in uses if u.tensor is f]
+        start = _union([u.box for u in wanted]) if wanted else None
+        if isinstance(f, InoutFunc):
+            assert f.inout is not None
+            start, guards[f] = _whole(f.inout), ir.TRUE
+            boxes[f] = start
+            uses.extend(_written(d, start) for d in f.updates)
+        else:
+            assert start is not None
+            boxes[f] = _closed(f, start)
+            guards[f] = _any_runs(wanted)
+        for d in f.definitions:
+            uses.extend(_definition_uses(d, boxes[f], guards[f]))
+    inputs: dict[Array, list[Box]] = {}
+    for u in uses:
+        if isinstance(u.tensor, Array):
+            inputs.setdefault(u.tensor, []).append(u.box)
+    return Regions(boxes, guards, {a: _union(b) for a, b in inputs.items()}, tuple(uses))
+
+
+def _output_use(o: Output) -> Use:
+    box = tuple(Interval(a, simplify.sub(b, integer(1))) for a, b in zip(o.starts, o.stops, strict=True))
+    return Use(o, o.func, o.component, box, _all(_runs(box)), None)
+
+
+def _whole(a: Array) -> Box:
+    return tuple(Interval(integer(0), simplify.sub(n, integer(1))) for n in a.extents)
+
+
+def _written(d: Definition, box: Box) -> Use:
+    env = domain(d, box)
+    out = writes(d, env)
+    require_bounded(out, d.func.name, d.lhs, d)
+    return Use(d, d.func, 0, out, _all(_runs(env.values())), None)
+
+
+def _definition_uses(d: Definition, box: Box, guard: Node) -> list[Use]:
+    env = domain(d, box)
+    inner = executed(d, env)
+    run = {guard, *_runs(inner[v] for v in env)} - {ir.TRUE}
+    out = []
+    for r in reads(d, env):
+        require_bounded(r.box, r.tensor.name, r.load.args, d)
+        out.append(Use(d, r.tensor, r.component, r.box, _all(run), r.load))
+    return out
+
+
+def _closed(f: Func, box: Box) -> Box:
+    """`box` grown by what the updates of f read of f itself and by what they write beyond bare Vars."""
+    for shrink in (True, False):  # predicates may tie ranges to the region: without them one more round is enough
+        for _ in range(len(f.updates) + 2):
+            grown = box
+            for d in reversed(f.updates):
+                grown = _grown(f, d, grown, shrink)
+            if grown == box:
+                return box
+            box = grown
+    raise BoundsError(f"the region of {f.name} has no bounds", code="bounds.unbounded", where=f.updates[-1].location)
+
+
+def _grown(f: Func, d: Definition, box: Box, shrink: bool) -> Box:
+    if not shrink:
+        d = _without_predicates(d)
+    env = domain(d, box)
+    out = writes(d, env)
+    require_bounded(out, f.name, d.lhs, d)
+    more = [tuple(b if i.op == "var" else w for i, b, w in zip(d.lhs, box, out, strict=True))]
+    for r in reads(d, env):
+        if r.tensor is f:
+            require_bounded(r.box, f.name, r.load.args, d)
+            more.append(tuple(b if i is a else w for i, a, b, w in zip(d.lhs, r.load.args, box, r.box, strict=True)))
+    return _union([box, *more])
+
+
+def _without_predicates(d: Definition) -> Definition:
+    from tilewright.lang.func import Domain
+
+    if d.rdom is None or not d.rdom.predicates:
+        return d
+    bare = Domain(d.rdom.ranges, d.rdom.location)
+    moved = {old: bare.rvar(n) for n, old in zip(bare.ranges, d.rdom.rvars, strict=True)}
+    lhs, values = ir.substitute(d.lhs, moved), ir.substitute(d.values, moved)
+    return Definition(d.func, d.number, lhs, values, bare, d.location)
+
+
+def _union(boxes: Iterable[Box]) -> Box:
+    boxes = list(dict.fromkeys(boxes))
+    out = boxes[0]
+    for b in boxes[1:]:
+        out = tuple(union(x, y) for x, y in zip(out, b, strict=True))
+    return out
+
+
+# Guards ---------------------------------------------------------------------------------------------------------
+
+
+def _runs(ranges: Iterable[Interval]) -> set[Node]:
+    """The conditions under which none of the ranges is empty."""
+    made = {simplify.compare("ge", r.hi, r.lo) for r in ranges if r.lo is not None and r.hi is not None}
+    return made - {ir.TRUE}
+
+
+def _all(conditions: Iterable[Node]) -> Node:
+    out = ir.TRUE
+    for c in sorted(conditions, key=lambda c: c.digest):
+        out = simplify.conjunction(out, c)
+    return out
+
+
+def _any_runs(uses: list[Use]) -> Node:
+    """When some use needs a Func: conditions that an empty box shows by itself are left out."""
+    if len({u.box for u in uses}) == 1:
+        shown = _runs(uses[0].box)
+        parts = [_conditions(u.guard) - shown for u in uses]
+    else:
+        parts = [_conditions(u.guard) for u in uses]
+    least = [s for s in parts if not any(t < s for t in parts)]
+    out: Node | None = None
+    for s in sorted({frozenset(s) for s in least}, key=lambda s: sorted(c.digest for c in s)):
+        c = _all(s)
+        out = c if out is None else ir.TRUE if ir.TRUE in (out, c) else ir.node("or", bool_, (out, c))
+    return ir.TRUE if out is None else out
+
+
+def _conditions(guard: Node) -> set[Node]:
+    if guard.op == "and":
+        return _conditions(guard.args[0]) | _conditions(guard.args[1])
+    return {guard} - {ir.TRUE}

@@ -1,0 +1,356 @@
+"""One definition of the reference path, executed over its domain in NumPy.
+
+Points that can't depend on each other are evaluated together: the Vars of the left side, and those reduction
+variables that give every one of their values an own slice of the Func. The other reduction variables run in
+lexicographic order, in chunks: what does not depend on the Func itself is evaluated for a whole chunk, the rest
+point by point, or by sequential ufunc methods (`accumulate`, `at`), which keep the order of every element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.buffers import Buffer, flat_points, gather, put, window
+from tilewright.lang.evaluate import apply, evaluate
+from tilewright.lang.extents import Span
+from tilewright.lang.func import Definition
+from tilewright.lang.ir import Node
+from tilewright.lang.types import DType
+from tilewright.lang.values import index_values
+
+BLOCK = 1 << 17  # points evaluated at once: their temporaries stay in the cache
+FEW = 1 << 11  # below this many independent points, sequences of points go through `accumulate`
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a definition is evaluated with: buffers by tensor, values of sizes and scalars by node."""
+
+    buffers: dict[Any, Buffer]
+    constants: dict[Node, Any]
+
+    def load(self, n: Node, where: Sequence[Any]) -> np.ndarray:
+        """The value of a load at arrays of coordinates."""
+        buffer = self.buffers[n.attr[0]]
+        got = gather(buffer.data[n.attr[1]], buffer.origin, [np.asarray(i) for i in where])
+        return got if got.dtype == n.dtype.np else got.astype(n.dtype.np)
+
+    def values(self, roots: Sequence[Node], env: dict[Node, Any]) -> list[np.ndarray]:
+        return evaluate(roots, {**self.constants, **env}, self.load)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    node: Node
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How a definition is executed: independent axes, sequential ones, and what its values read of its own Func."""
+
+    d: Definition
+    parallel: tuple[_Axis, ...]
+    sequential: tuple[_Axis, ...]
+    own: tuple[Node, ...]  # loads of the Func itself
+    step: tuple[Node, ...]  # nodes that depend on them, arguments first
+    frontier: tuple[Node, ...]  # what those use besides, and roots that do not depend on them
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the Func is read at no other point than the one that is written."""
+        return all(n.args == self.d.lhs for n in self.own)
+
+    @property
+    def fixed_point(self) -> bool:
+        """Whether all sequential points write the same element."""
+        mine = {a.node for a in self.sequential}
+        return not any(n in mine or n.op == "load" for n in ir.postorder(self.d.lhs))
+
+
+def run_definition(d: Definition, span: Span, m: Machine) -> None:
+    """Execute `d` at every point of its domain, where its Func has the region `span`."""
+    plan = _plan(d, span, m)
+    if any(a.start >= a.stop for a in (*plan.parallel, *plan.sequential)):
+        return
+    for block in _blocks([(a.start, a.stop) for a in plan.parallel]):
+        env: dict[Node, Any] = {}
+        rank = 1 + len(plan.parallel)
+        for k, (a, (lo, hi)) in enumerate(zip(plan.parallel, block, strict=True)):
+            env[a.node] = np.arange(lo, hi).reshape([-1 if j == k + 1 else 1 for j in range(rank)])
+        _run_block(plan, env, tuple(hi - lo for lo, hi in block), m)
+
+
+def _blocks(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Boxes of at most BLOCK points that make up the product of `ranges`, in order."""
+    sizes, room = [], BLOCK
+    for lo, hi in reversed(ranges):
+        sizes.insert(0, max(1, min(hi - lo, room)))
+        room //= sizes[0]
+    yield from product(
+        *([(a, min(a + n, hi)) for a in range(lo, hi, n)] for (lo, hi), n in zip(ranges, sizes, strict=True))
+    )
+
+
+# Analysis -------------------------------------------------------------------------------------------------------
+
+
+def _plan(d: Definition, span: Span, m: Machine) -> _Plan:
+    roots = (*d.lhs, *d.values)
+    own = tuple(n for n in ir.leaves(roots, "load") if n.attr[0] is d.func)
+    dependent: set[Node] = set(own)
+    for n in ir.postorder(roots):
+        if any(a in dependent for a in n.args):
+            dependent.add(n)
+    step = tuple(n for n in ir.postorder(roots) if n in dependent)
+    frontier = dict.fromkeys(a for n in step for a in n.args if a not in dependent)
+    frontier.update(dict.fromkeys(v for v in roots if v not in dependent))
+    ranges = _ranges(d, m)
+    parallel, free = [], dict(ranges)
+    for k, i in enumerate(d.lhs):
+        if i.op == "var":
+            parallel.append(_Axis(i, *span[k]))
+        elif (r := _own_slices(k, i, own)) in free:
+            parallel.append(_Axis(r, *free.pop(r)))
+    return _Plan(d, tuple(parallel), tuple(_Axis(r, *ab) for r, ab in free.items()), own, step, tuple(frontier))
+
+
+def _ranges(d: Definition, m: Machine) -> dict[Node, tuple[int, int]]:
+    if d.rdom is None:
+        return {}
+    ends = [n for ab in d.rdom.ranges.values() for n in ab]
+    values = index_values(ends, m.constants)
+    return {r: (int(a), int(b)) for r, a, b in zip(d.rdom.rvars, values[::2], values[1::2], strict=True)}
+
+
+def _own_slices(axis: int, index: Node, own: Sequence[Node]) -> Node | None:
+    """The reduction variable whose every value has an own slice of the Func along `axis`: written and read alone."""
+    coefs, _ = simplify.linear(index)
+    found = [n for n in ir.postorder([index]) if n.op in ("rvar", "load")]
+    if len(found) == 1 and found[0].op == "rvar" and found[0] in coefs:
+        return found[0] if all(n.args[axis] is index for n in own) else None
+    return None
+
+
+# Execution of one block -----------------------------------------------------------------------------------------
+
+
+def _run_block(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+    counts = [a.stop - a.start for a in plan.sequential]
+    total = prod(counts)
+    chunk = max(1, min(total, BLOCK // max(1, prod(shape))))
+    execute = _executor(plan)
+    for first in range(0, total, chunk):
+        n = min(chunk, total - first)
+        at = np.unravel_index(np.arange(first, first + n), counts) if counts else ()
+        lead = (n,) + (1,) * len(shape)
+        points = {a.node: (a.start + i).reshape(lead) for a, i in zip(plan.sequential, at, strict=True)}
+        execute(plan, {**env, **points}, (n, *shape), m)
+
+
+def _executor(plan: _Plan) -> Any:
+    if not plan.own or not plan.sequential:
+        return _at_once
+    if plan.in_place:
+        simple = _increment(plan)
+        if plan.fixed_point:
+            return _fold_by_ufunc if simple and simple[0] in _ACCUMULATE else _fold
+        if simple and simple[0] in _SCATTER:
+            return _scatter_by_ufunc
+    return _point_by_point
+
+
+def _mask(plan: _Plan, env: dict[Node, Any], m: Machine) -> np.ndarray | None:
+    if not plan.d.predicates:
+        return None
+    out = None
+    for v in m.values(plan.d.predicates, env):
+        out = v if out is None else out & v
+    return out
+
+
+def _stored(value: np.ndarray, t: DType) -> np.ndarray:
+    return value if value.dtype == t.np else value.astype(t.np)
+
+
+def _at_once(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+    """No point of the chunk reads what another one writes; of several writes to one element the last stays."""
+    d, buffer = plan.d, m.buffers[plan.d.func]
+    rank = len(d.lhs)
+    got = m.values((*d.lhs, *d.values), env)
+    mask = _mask(plan, env, m)
+    where = [_full_rank(i, len(shape)) for i in got[:rank]]
+    values = [np.broadcast_to(_stored(v, t), shape) for v, t in zip(got[rank:], d.func.dtypes, strict=True)]
+    for data, v in zip(buffer.data, values, strict=True):
+        put(data, buffer.origin, where, v, mask)
+
+
+def _full_rank(a: np.ndarray, ndim: int) -> np.ndarray:
+    return a.reshape((1,) * (ndim - a.ndim) + a.shape)
+
+
+# Folds: every sequential point updates the same element ---------------------------------------------------------
+
+_ACCUMULATE = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+_SCATTER = _ACCUMULATE
+_SWAPPABLE = frozenset("add mul and or xor".split())
+
+
+def _increment(plan: _Plan) -> tuple[str, Node] | None:
+    """(op, x) if the definition is `f[...] = f[...] op x` where x does not depend on f."""
+    d = plan.d
+    if len(d.values) != 1 or len(plan.step) != 2:
+        return None
+    v = d.values[0]
+    if len(v.args) != 2 or d.func.dtypes[0].is_storage_only:
+        return None
+    a, b = v.args
+    if a in plan.own and b not in plan.own:
+        return v.op, b
+    if b in plan.own and a not in plan.own and v.op in _SWAPPABLE:
+        return v.op, a
+    return None
+
+
+def _neutral(op: str, t: DType) -> Any:
+    """x with `a op x` equal to a, bit for bit, for every a."""
+    if op in ("add", "sub"):
+        value: Any = (-0.0 if op == "add" else 0.0) if t.is_float else 0
+    elif op == "and":
+        value = True if t.is_bool else -1 if t.kind == "i" else t.high
+    else:
+        value = 1 if op == "mul" else 0
+    return t.np.type(value)
+
+
+def _state(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> list[np.ndarray]:
+    """The block's elements, one array a component with a leading dimension of 1; also where they are (last entries)."""
+    where = [_full_rank(i, len(shape)) for i in m.values(plan.d.lhs, env)]
+    buffer = m.buffers[plan.d.func]
+    return [_window(data, buffer.origin, where) for data in buffer.data]
+
+
+def _window(data: np.ndarray, origin: Sequence[int], where: list[np.ndarray]) -> np.ndarray:
+    view = window(data, origin, where) if where else data.reshape((1,))
+    assert view is not None  # the left side consists of Vars, constants and evenly running reduction variables
+    return view
+
+
+def _fold_by_ufunc(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+    found = _increment(plan)
+    assert found is not None
+    op, x = found
+    ufunc, t = _ACCUMULATE[op], plan.d.func.dtypes[0]
+    values, mask = m.values([x], env)[0], _mask(plan, env, m)
+    if mask is not None:
+        values = np.where(mask, values, _neutral(op, t))
+    values = _full_rank(values, len(shape))
+    (state,) = _state(plan, env, shape, m)
+    n = shape[0]
+    with np.errstate(all="ignore"):
+        if n > 4 and prod(shape[1:]) < FEW:
+            line = np.empty((n + 1, *shape[1:]), t.np)
+            line[:1] = state
+            line[1:] = values
+            state[...] = ufunc.accumulate(line, axis=0, dtype=t.np)[-1:]
+            return
+        for k in range(n):
+            ufunc(state, values[k : k + 1] if len(values) > 1 else values, out=state)
+
+
+def _fold(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+    """Point by point, with the block's elements at hand."""
+    d, dtypes = plan.d, plan.d.func.dtypes
+    windows = _state(plan, env, shape, m)
+    mask = _mask(plan, env, m)
+    state = [w.astype(t.compute.np) for w, t in zip(windows, dtypes, strict=True)]
+    chunk = _Chunk(plan.frontier, m.values(plan.frontier, env), len(shape))
+    masks = None if mask is None else _full_rank(mask, len(shape))
+    with np.errstate(all="ignore"):
+        for k in range(shape[0]):
+            values = chunk.at(k)
+            for n in plan.own:
+                values[n] = state[n.attr[1]]
+            _step(plan, values)
+            new = [values[v] for v in d.values]
+            if masks is not None:
+                here = masks[min(k, len(masks) - 1)][None]
+                new = [np.where(here, v, s) for v, s in zip(new, state, strict=True)]
+            state = new
+    for w, v in zip(windows, state, strict=True):
+        w[...] = v.astype(w.dtype)
+
+
+class _Chunk:
+    """Values of a chunk of sequential points, to be taken point by point (keeping a leading dimension of 1)."""
+
+    def __init__(self, nodes: Sequence[Node], values: Sequence[np.ndarray], ndim: int):
+        self.fixed: dict[Node, Any] = {}
+        self.moving: list[tuple[Node, np.ndarray]] = []
+        for n, v in zip(nodes, values, strict=True):
+            if v.ndim == ndim and len(v) > 1:
+                self.moving.append((n, v))
+            else:
+                self.fixed[n] = v
+
+    def at(self, k: int) -> dict[Node, Any]:
+        out = dict(self.fixed)
+        for n, v in self.moving:
+            out[n] = v[k : k + 1]
+        return out
+
+
+def _step(plan: _Plan, values: dict[Node, Any]) -> None:
+    """Evaluate what depends on the Func itself, its loads being given."""
+    for n in plan.step:
+        if n not in values:
+            values[n] = apply(n, [values[a] for a in n.args])
+
+
+# Scatters and recursions ----------------------------------------------------------------------------------------
+
+
+def _scatter_by_ufunc(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+    found = _increment(plan)
+    assert found is not None
+    op, x = found
+    buffer = m.buffers[plan.d.func]
+    rank = len(plan.d.lhs)
+    got = m.values((*plan.d.lhs, x), env)
+    at, kept = flat_points(buffer.data[0], buffer.origin, got[:rank], shape, _mask(plan, env, m))
+    with np.errstate(all="ignore"):
+        _SCATTER[op].at(buffer.data[0].reshape(-1), at, np.broadcast_to(got[rank], shape).reshape(-1)[kept])
+
+
+def _point_by_point(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+    """The general case: each sequential point reads the Func as the one before left it."""
+    d, buffer, ndim = plan.d, m.buffers[plan.d.func], len(shape)
+    chunk = _Chunk(plan.frontier, m.values(plan.frontier, env), ndim)
+    mask = _mask(plan, env, m)
+    masks = None if mask is None else _full_rank(mask, ndim)
+    with np.errstate(all="ignore"):
+        for k in range(shape[0]):
+            here = None if masks is None else masks[min(k, len(masks) - 1)][None]
+            if here is not None and not here.any():
+                continue
+            values = chunk.at(k)
+            for n in plan.step:
+                if n.op == "load" and n.attr[0] is d.func:
+                    values[n] = m.load(n, [values[a] for a in n.args])
+                elif n not in values:
+                    values[n] = apply(n, [values[a] for a in n.args])
+            where = [_full_rank(np.asarray(values[i]), ndim) for i in d.lhs]
+            for data, v, t in zip(buffer.data, d.values, d.func.dtypes, strict=True):
+                new = np.broadcast_to(_stored(np.asarray(values[v]), t), (1, *shape[1:]))
+                put(data, buffer.origin, where, new, here)
