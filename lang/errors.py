@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 _OURS = "tilewright"
@@ -21,8 +24,25 @@ class Location:
         return f"{self.file}:{self.line}{tail}"
 
 
+current_location: ContextVar[Location | None] = ContextVar("current_location", default=None)
+
+
+@contextmanager
+def located(place: Location | None) -> Iterator[None]:
+    """What is built inside counts as written at `place` (a text that is being read, not a Python frame)."""
+    token = current_location.set(place)
+    try:
+        yield
+    finally:
+        current_location.reset(token)
+
+
 def user_location() -> Location | None:
-    """The innermost frame that is not ours: where the user wrote the definition or directive."""
+    """Where the user wrote the definition or directive: the place in the text that is being read, if there is one,
+    else the innermost Python frame that is not ours."""
+    place = current_location.get()
+    if place is not None:
+        return place
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
