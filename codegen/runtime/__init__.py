@@ -12,13 +12,13 @@ import threading
 from collections.abc import Collection
 
 from tilewright.codegen import abi, cache, jit, target
-from tilewright.codegen.runtime import entry_ir, memory_ir, pool_ir
+from tilewright.codegen.runtime import entry_ir, memory_ir, pool_ir, portable_ir
 from tilewright.codegen.runtime.processors import available, default_threads
 
 _POSIX_TEXT = """
 pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_create pthread_detach pthread_sigmask
 pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast sigfillset
-posix_memalign free sched_yield sched_setaffinity sched_getcpu
+posix_memalign malloc free sched_yield sched_setaffinity sched_getcpu
 """
 _POSIX = frozenset(_POSIX_TEXT.split())
 _FUNCTIONS = (
@@ -54,11 +54,17 @@ def _load(
     return jit.load(_build(name, text, symbols), exports, imports).pin()
 
 
+def runtime_text(triple: str) -> str:
+    """IR of thread pool and allocator for a target; on Windows loops are serial."""
+    if "windows" in triple:
+        return pool_ir.SERIAL + portable_ir.TEXT
+    return pool_ir.text(triple) + memory_ir.TEXT
+
+
 @functools.cache
 def _addresses() -> dict[str, int]:
-    text = pool_ir.text(target.host().triple) + memory_ir.TEXT
     exports = tuple(f"tw_rt_{name}" for name in _FUNCTIONS)
-    library = _load("pool", text, _POSIX, exports, {})
+    library = _load("pool", runtime_text(target.host().triple), _POSIX, exports, {})
     found = {name: library.address(f"tw_rt_{name}") for name in _FUNCTIONS}
     _configure(found["configure"], sorted(available()) if _pinning() else [], SPIN)
     if hasattr(os, "register_at_fork"):
@@ -69,8 +75,7 @@ def _addresses() -> dict[str, int]:
 @functools.cache
 def _entry() -> int:
     api = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-        for name in entry_ir.FUNCTIONS
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in entry_ir.FUNCTIONS
     }
     library = _load("entry", entry_ir.text(), entry_ir.FUNCTIONS, ("tw_entry",), api)
     return library.address("tw_entry")

@@ -62,11 +62,7 @@ def _others_as_assumed() -> bool:
 @functools.cache
 def usable() -> bool:
     """True when the entry may read objects directly: CPython with the GIL, 64 bits, the known offsets."""
-    if (
-        sys.implementation.name != "cpython"
-        or ctypes.sizeof(ctypes.c_void_p) != 8
-        or sys.byteorder != "little"
-    ):
+    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
         return False
     if sysconfig.get_config_var("Py_GIL_DISABLED") or sysconfig.get_config_var("Py_TRACE_REFS"):
         return False
@@ -93,7 +89,5 @@ def array_maker() -> int:
     dtype = np.dtype(np.int16)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # the function takes a reference over
     made = make(2, (ctypes.c_int64 * 2)(3, 5), id(dtype), 0)
-    good = (
-        type(made) is np.ndarray and made.shape == (3, 5) and made.dtype is dtype and made.flags.c_contiguous
-    )
+    good = type(made) is np.ndarray and made.shape == (3, 5) and made.dtype is dtype and made.flags.c_contiguous
     return address if good and made.flags.writeable else 0

@@ -14,6 +14,28 @@ the open gate or the caller sees the sleeper.
 
 from __future__ import annotations
 
+# A loop in the thread that calls; stops at the first task that fails.
+SERIAL = """
+define i32 @tw_rt_serial_for(ptr %ctx, ptr %body, ptr %env, i64 %n) {
+entry:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %loop, label %good
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %more ]
+  %code = call i32 %body(ptr %env, i64 %i)
+  %bad = icmp ne i32 %code, 0
+  br i1 %bad, label %failed, label %more
+more:
+  %next = add nsw i64 %i, 1
+  %again = icmp slt i64 %next, %n
+  br i1 %again, label %loop, label %good
+failed:
+  ret i32 %code
+good:
+  ret i32 0
+}
+"""
+
 # Task numbers are handed out in order, so every task before a failing one has been handed out as well: the
 # smallest failing number always runs, and its code is the result whatever the number of threads.
 _POOL = """
@@ -52,25 +74,6 @@ declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
-
-define i32 @tw_rt_serial_for(ptr %ctx, ptr %body, ptr %env, i64 %n) {
-entry:
-  %some = icmp sgt i64 %n, 0
-  br i1 %some, label %loop, label %good
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %more ]
-  %code = call i32 %body(ptr %env, i64 %i)
-  %bad = icmp ne i32 %code, 0
-  br i1 %bad, label %failed, label %more
-more:
-  %next = add nsw i64 %i, 1
-  %again = icmp slt i64 %next, %n
-  br i1 %again, label %loop, label %good
-failed:
-  ret i32 %code
-good:
-  ret i32 0
-}
 
 ; Takes tasks until none is left.
 define internal void @pool.take() {
@@ -440,4 +443,4 @@ def text(triple: str) -> str:
     declaration, call = _RELAX.get(triple.split("-", 1)[0], ("", ""))
     relax = f"{declaration}\ndefine internal void @pool.relax() alwaysinline {{\n  {call}\n  ret void\n}}\n"
     pool = _POOL.replace("SIG_SETMASK", "2" if linux else "3")
-    return pool + (_PIN_LINUX if linux else _PIN_NONE) + relax
+    return SERIAL + pool + (_PIN_LINUX if linux else _PIN_NONE) + relax

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.codegen import abi, jit, runtime, target
-from tilewright.codegen.runtime import executors, memory_ir, pool_ir, processors
+from tilewright.codegen.runtime import executors, processors
 
 # square(env, i): env is { result i64*, ... }; result[i] = i * i + 1
 BODIES = """
@@ -239,8 +239,10 @@ def test_workers_are_pinned_and_the_caller_is_not() -> None:
     assert set().union(*seen.values()) <= before
 
 
-def allocator() -> tuple[Callable[[int], int | None], Callable[[int | None], None]]:
-    context = runtime.context(1)
+def allocator(
+    context: abi.Context | None = None,
+) -> tuple[Callable[[int], int | None], Callable[[int | None], None]]:
+    context = context or runtime.context(1)
     at = ctypes.addressof(context)
     alloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(context.alloc)
     release = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(context.release)
@@ -395,11 +397,26 @@ def test_default_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert processors.default_threads() == 1
 
 
-@pytest.mark.parametrize(
-    "triple", ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin", "riscv64-unknown-linux-gnu"]
-)
+@pytest.mark.parametrize("triple", ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin", "riscv64-unknown-linux-gnu"])
 def test_the_runtime_is_valid_code_elsewhere(triple: str) -> None:
-    module = pool_ir.text(triple) + memory_ir.TEXT
+    module = runtime.runtime_text(triple)
     assert "tw_rt_parallel_for" in target.optimised_ir(module, "none", target.host())
     if triple.startswith("aarch64"):
         assert "yield" in target.assembly(module, "fast", target.Target(triple, "generic", ""))
+
+
+def test_the_runtime_without_posix_threads(bodies: dict[str, int]) -> None:
+    text = runtime.runtime_text("x86_64-pc-windows-msvc")
+    names = [f"tw_rt_{name}" for name in ("parallel_for", "alloc", "release", "keep", "kept", "workers")]
+    library = jit.load(target.optimize_and_emit(text, extra_symbols=("malloc", "free")), tuple(names)).pin()
+    context = abi.Context(4, *(library.address(name) for name in names[:3]), None)
+    assert squares(context, bodies["square"], 100)
+    assert run(context, lambda env, task: 9 if task == 3 else 0, None, 5) == 9
+    alloc, release = allocator(context)
+    blocks = [alloc(size) for size in (0, 1, 63, 64, 100_000)]
+    assert all(block and block % abi.ALIGNMENT == 0 for block in blocks)
+    for block, size in zip(blocks, (0, 1, 63, 64, 100_000), strict=True):
+        ctypes.memset(block, 1, size)
+    for block in blocks:
+        release(block)
+    assert alloc(-1) is None
