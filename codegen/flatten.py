@@ -1,0 +1,251 @@
+"""From the Nest to the loop IR: tensors become buffers, logical indices become flat offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.codegen import loops as L
+from tilewright.codegen.prove import Facts
+from tilewright.lang import ir, simplify
+from tilewright.lang.errors import CompileError
+from tilewright.lang.func import Func, InoutFunc, Table, Tensor
+from tilewright.lang.intervals import Interval
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.types import bool_, i64, index
+from tilewright.schedule.nest import (
+    Allocation,
+    Assign,
+    Guard,
+    LoopNode,
+    Nest,
+    NestNode,
+    PrefetchNode,
+    Produce,
+    Sequence,
+    Storage,
+)
+from tilewright.schedule.tiles import OutputArray
+
+CONTIGUOUS, UNIT, ANY = "contiguous", "unit", "any"  # stride classes of an argument
+ONE = integer(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A storage as a buffer with strides (in elements, one a physical axis)."""
+
+    storage: Storage
+    buffer: L.Buffer
+    strides: tuple[Node, ...]
+
+    def offset(self, indices: tuple[Node, ...]) -> Node:
+        s = self.storage
+        relative = tuple(simplify.sub(i, o) for i, o in zip(indices, s.origin, strict=True))
+        physical = s.layout.apply(relative) if s.layout else relative
+        total = integer(0)
+        for i, stride in zip(physical, self.strides, strict=True):
+            total = simplify.add(total, simplify.mul(i, stride))
+        return total
+
+
+Key = tuple[Tensor, int]
+
+
+def row_major(extents: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Strides of a contiguous array, the last axis fastest."""
+    out: list[Node] = []
+    step = ONE
+    for e in reversed(extents):
+        out.append(step)
+        step = simplify.mul(step, e)
+    return tuple(reversed(out))
+
+
+def argument_strides(s: Storage, position: int, stride_class: str) -> tuple[Node, ...]:
+    if stride_class == CONTIGUOUS:
+        return row_major(s.extents)
+    known = [ir.node("stride", index, (), (position, k)) for k in range(len(s.extents))]
+    if stride_class == UNIT and known:
+        known[-1] = ONE
+    return tuple(known)
+
+
+def flatten(nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...]) -> L.Program:
+    """The loop IR of a Nest. `classes` gives the stride class of every argument (inputs, tables, outputs)."""
+    scope: dict[Key, Place] = {}
+    outputs: dict[int, Place] = {}
+    buffers = []
+    for k, s in enumerate(nest.arguments):
+        b = L.Buffer(s.name if s.role != "output" else f"out.{s.name}", s.dtype, None, "main", k, s.role != "input")
+        place = Place(s, b, argument_strides(s, k, classes[k]))
+        buffers.append(b)
+        if s.role == "output":
+            assert s.slot is not None
+            outputs[s.slot] = place
+            scope.setdefault((s.tensor, s.component), place)
+        else:
+            scope[(s.tensor, s.component)] = place
+    body = _Flattener(outputs).of(nest.body, scope, Facts())
+    return L.Program(
+        symbol, tuple(buffers), tuple(len(s.extents) for s in nest.arguments), pipeline.sizes, pipeline.scalars,
+        tuple(c for c, _ in nest.requirements), body,
+    )  # fmt: skip
+
+
+class _Flattener:
+    def __init__(self, outputs: Mapping[int, Place]):
+        self.outputs = outputs
+        self.names: dict[str, int] = {}
+
+    def of(self, n: NestNode, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
+        match n:
+            case Sequence(items):
+                return L.block(*(self.of(i, scope, facts) for i in items))
+            case Produce(body=body):
+                return self.of(body, scope, facts)
+            case LoopNode(var=var, start=start, stop=stop, mode=mode, body=body):
+                inner = facts.entering(var, Interval(start, simplify.sub(stop, ONE)))
+                start, stop = self.values((start, stop), scope, facts)
+                return L.For(var, start, stop, mode, self.of(body, scope, inner))
+            case Guard(condition, then, otherwise):
+                (c,) = self.values((condition,), scope, facts)
+                yes = self.of(then, scope, facts.where(condition))
+                no = None if otherwise is None else self.of(otherwise, scope, facts)
+                return L.If(c, yes, no)
+            case Allocation(storages, body):
+                return self.allocate(storages, body, scope, facts)
+            case Assign():
+                return self.assign(n, scope, facts)
+            case PrefetchNode(tensor, region, write):
+                return self.prefetch(tensor, region, write, scope)
+        raise TypeError(n)
+
+    def allocate(self, storages: tuple[Storage, ...], body: NestNode, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
+        inner = dict(scope)
+        made = []
+        for s in storages:
+            extents = s.layout.extents(s.extents) if s.layout else s.extents
+            strides = row_major(extents)
+            size = simplify.mul(strides[0], extents[0]) if extents else ONE
+            b = L.Buffer(self.fresh(s.name), s.dtype, size, s.memory)
+            inner[(s.tensor, s.component)] = Place(s, b, strides)
+            made.append(b)
+        out = self.of(body, inner, facts)
+        for b in reversed(made):
+            out = L.Allocate(b, out)
+        return out
+
+    def fresh(self, name: str) -> str:
+        k = self.names.get(name, 0)
+        self.names[name] = k + 1
+        return name if k == 0 else f"{name}~{k}"
+
+    def assign(self, n: Assign, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
+        roots = self.values((*n.indices, *n.values), scope, facts)
+        rank = len(n.indices)
+        indices, values = roots[:rank], roots[rank:]
+        targets = []
+        for k in range(len(values)):
+            p = self.outputs[n.tensor.slot] if isinstance(n.tensor, OutputArray) else scope[(n.tensor, k)]
+            targets.append((p.buffer, p.offset(indices)))
+        values = tuple(ir.node("cast", i64, (v,)) if v.dtype is index else v for v in values)
+        return L.Store(tuple(targets), values)
+
+    def values(self, roots: tuple[Node, ...], scope: Mapping[Key, Place], facts: Facts) -> tuple[Node, ...]:
+        """Expressions with flat loads; a load that only a select's condition keeps inside becomes conditional."""
+        masks = conditions_of_loads(roots)
+
+        def one(n: Node, args: tuple[Node, ...]) -> Node:
+            if n.op != "load":
+                return ir.rebuild(n, args)
+            p = scope.get(n.attr)
+            if p is None:
+                raise CompileError(f"{n.attr[0].name} is read outside of where it is stored", code="compile.scope")
+            flat = ir.node("load", n.dtype, (p.offset(args),), (p.buffer, 0))
+            mask = masks.get(n)
+            if mask is None or mask is ir.TRUE or _within(n, p.storage, facts):
+                return flat
+            (m,) = ir.transform((mask,), one, memo)
+            return ir.node("load_if", n.dtype, (m, *flat.args), flat.attr)
+
+        memo: dict[Node, Node] = {}
+        return ir.transform(roots, one, memo)
+
+    def prefetch(self, tensor: Tensor, region: tuple[Interval, ...], write: bool, scope: Mapping[Key, Place]) -> L.Stmt:
+        """One hint a cache line of every row of the region."""
+        p = scope[(tensor, 0)]
+        line = max(1, 64 // p.buffer.dtype.bytes)
+        at: list[Node] = []
+        wraps = []
+        for k, r in enumerate(region):
+            assert r.lo is not None and r.hi is not None
+            v = ir.var(f"prefetch.{tensor.name}.{k}")
+            n = simplify.add(simplify.sub(r.hi, r.lo), ONE)
+            if k == len(region) - 1:
+                at.append(simplify.add(r.lo, simplify.mul(v, integer(line))))
+                n = simplify.floordiv(simplify.add(n, integer(line - 1)), integer(line))
+            else:
+                at.append(simplify.add(r.lo, v))
+            wraps.append((v, n))
+        out: L.Stmt = L.Prefetch(p.buffer, p.offset(tuple(at)), write)
+        for v, n in reversed(wraps):
+            out = L.For(v, integer(0), n, L.UNROLL if n.op == "const" and n.attr <= 16 else L.SERIAL, out)
+        return out
+
+
+def _within(n: Node, s: Storage, facts: Facts) -> bool:
+    """Whether a load certainly stays inside its storage, whatever a select around it says."""
+    for i, o, e in zip(n.args, s.origin, s.extents, strict=True):
+        if not facts.nonnegative(simplify.sub(i, o)):
+            return False
+        if not facts.nonnegative(simplify.sub(simplify.sub(simplify.add(o, e), ONE), i)):
+            return False
+    return True
+
+
+def conditions_of_loads(roots: tuple[Node, ...]) -> dict[Node, Node]:
+    """For every load: when its value matters (TRUE where it always does), from the selects above it."""
+    out: dict[Node, Node] = {}
+    order = list(ir.postorder(roots))
+    if not any(n.op == "select" for n in order):
+        return out
+    needed: dict[Node, Node | None] = {r: ir.TRUE for r in roots}
+    for n in reversed(order):
+        c = needed.get(n)
+        if c is None:
+            continue
+        if n.op == "load":
+            out[n] = c
+        if n.op == "select":
+            k, a, b = n.args
+            _need(needed, k, c)
+            _need(needed, a, simplify.conjunction(c, k))
+            _need(needed, b, simplify.conjunction(c, _not(k)))
+        else:
+            for a in n.args:
+                _need(needed, a, c)
+    return out
+
+
+def _need(needed: dict[Node, Node | None], n: Node, c: Node) -> None:
+    old = needed.get(n)
+    if old is None:
+        needed[n] = c
+    elif old is not c and old is not ir.TRUE:
+        needed[n] = ir.TRUE if c is ir.TRUE else ir.node("or", bool_, (old, c))
+
+
+_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
+
+def _not(c: Node) -> Node:
+    if c.op == "likely":
+        return _not(c.args[0])
+    if c.op in _OPPOSITE and c.args[0].dtype.is_int:
+        return simplify.build(_OPPOSITE[c.op], bool_, c.args)
+    return ir.node("not", bool_, (c,))
+
+
+__all__ = ["ANY", "CONTIGUOUS", "UNIT", "Func", "InoutFunc", "Table", "flatten"]

@@ -1,0 +1,495 @@
+"""Bounds inference and nest construction: from a schedule's state to the Nest.
+
+Funcs are visited consumers first: what a Func must compute at its place is the hull of what everything inside that
+place reads. Then the nest is emitted producers first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.errors import BoundsError
+from tilewright.lang.func import Array, Func, InoutFunc, Tensor
+from tilewright.lang.intervals import Interval, union
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.pipeline import Output
+from tilewright.lang.regions import domain, reads, require_bounded, writes
+from tilewright.schedule import tiles
+from tilewright.schedule.inline import Body, effective
+from tilewright.schedule.nest import (
+    Allocation,
+    Assign,
+    Box,
+    Guard,
+    LoopNode,
+    Nest,
+    NestNode,
+    PrefetchNode,
+    Produce,
+    Storage,
+    sequence,
+)
+from tilewright.schedule.ranges import (
+    ONE,
+    ZERO,
+    Range,
+    StageRanges,
+    constant_extent,
+    extent,
+    project,
+    rounded,
+    stage_ranges,
+)
+from tilewright.schedule.state import FuncState, Key, Place, Stage, State, refuse
+
+Site = tuple[Range, ...]  # the loops around a place, outermost first
+
+
+@dataclass(eq=False)
+class Built:
+    """What is known of one Func while the nest is made."""
+
+    state: FuncState
+    region: Box
+    site: Site
+    stages: dict[Key, StageRanges] = field(default_factory=dict)
+
+
+class Builder:
+    """One construction; see `build_nest`."""
+
+    def __init__(self, state: State, mode: str):
+        self.state = state
+        self.bodies: Mapping[Key, Body] = effective(state, mode)
+        self.funcs: dict[str, Built] = {}
+        self.copies: list[tuple[Func, tuple[Output, ...]]] = []  # outputs that are copied out of a buffer of ours
+        self.computed_at: dict[tuple[Key, str], list[str]] = defaultdict(list)
+        self.stored_at: dict[tuple[Key, str], list[str]] = defaultdict(list)
+        self.at_root: list[str] = []
+        self.requirements: list[tuple[Node, str]] = []
+
+    # Regions ------------------------------------------------------------------------------------------------
+
+    def infer(self) -> None:
+        names = [n for n in self.state.order if self.state.funcs[n].compute.kind != "inline"]
+        for name in reversed(names):
+            fs = self.state.funcs[name]
+            boxes = [*self._output_boxes(fs.func), *self._consumed(fs)]
+            if isinstance(fs.func, InoutFunc):
+                boxes.append(tuple(Interval(ZERO, simplify.sub(e, ONE)) for e in fs.func.inout.extents))  # type: ignore[union-attr]
+            if not boxes:
+                continue  # nothing needs it
+            region = self._closed(fs, _hull(boxes))
+            stages = self.state.stages_of(name)
+            if stages and stages[0].key[1] < 0:
+                d = self.bodies[stages[0].key]
+                region = tuple(rounded(stages[0], v, r) for v, r in zip(d.lhs, region, strict=True))
+            built = Built(fs, region, self._site(fs.compute))
+            for s in stages:
+                built.stages[s.key] = self.ranges(s, region)
+            self.funcs[name] = built
+        for name in names:
+            if name in self.funcs:
+                self._attach(self.state.funcs[name])
+
+    def ranges(self, s: Stage, region: Box, shifted: bool = True) -> StageRanges:
+        body = self.bodies[s.key]
+        return stage_ranges(s, body, domain(body, region), self.state.address(s.key), shifted)  # type: ignore[arg-type]
+
+    def _output_boxes(self, f: Func) -> list[Box]:
+        return [
+            tuple(Interval(a, simplify.sub(b, ONE)) for a, b in zip(o.starts, o.stops, strict=True))
+            for o in self.state.pipeline.outputs
+            if o.func is f
+        ]
+
+    def _site(self, place: Place) -> Site:
+        if place.kind != "at":
+            return ()
+        assert place.stage is not None and place.loop is not None
+        outer = self.funcs[place.stage[0]]
+        depth = self.state.stages[place.stage].depth(place.loop) + 1
+        return outer.site + outer.stages[place.stage].loops[:depth]
+
+    def _consumed(self, fs: FuncState) -> list[Box]:
+        """What the other Funcs read of it, in terms of the loops around its place."""
+        out = []
+        place = fs.compute
+        for built in self.funcs.values():
+            if built.state.func is fs.func:
+                continue
+            for key, ranges in built.stages.items():
+                body = self.bodies[key]
+                if not body.reads(fs.func):
+                    continue
+                here = place.kind == "at" and place.stage == key
+                depth = self.state.stages[key].depth(place.loop) + 1 if here else 0  # type: ignore[arg-type]
+                between: Site = ()
+                if not here:
+                    between = self._between(fs, key, built)
+                for r in reads(body, ranges.env(depth)):  # type: ignore[arg-type]
+                    if r.tensor is fs.func:
+                        require_bounded(r.box, fs.func.name, r.load.args, body)  # type: ignore[arg-type]
+                        out.append(tuple(project(x, between) for x in r.box))
+        return out
+
+    def _between(self, fs: FuncState, key: Key, consumer: Built) -> Site:
+        """The loops that are around the consumer but not around the place; every use must be inside the place."""
+        site = self._site(fs.compute)
+        if tuple(x.var for x in consumer.site[: len(site)]) != tuple(x.var for x in site):
+            raise self._illegal(fs, key)
+        return consumer.site[len(site) :]
+
+    def _illegal(self, fs: FuncState, key: Key) -> Exception:
+        place = fs.compute
+        at = self.state.loop_address(place.stage, place.loop)  # type: ignore[arg-type]
+        uses = self.state.consumers(fs.func)
+        legal = ["root", *legal_sites(self.state, fs.func)]
+        return refuse(
+            f"{fs.func.name} can't be computed at {at}: {self.state.address(key)} uses it outside of that loop",
+            "illegal-place",
+            "legal places: " + ", ".join(legal) + "; it is used by " + ", ".join(self.state.address(s.key) for s in uses),
+        )
+
+    def _closed(self, fs: FuncState, region: Box) -> Box:
+        """The region, closed over what the Func's own updates read and write."""
+        stages = [s for s in self.state.stages_of(fs.func.name) if s.key[1] >= 0]
+        for _ in range(4):
+            boxes = [region]
+            for s in stages:
+                body = self.bodies[s.key]
+                env = domain(body, region)  # type: ignore[arg-type]
+                w = writes(body, env)  # type: ignore[arg-type]
+                require_bounded(w, fs.func.name, body.lhs, body)  # type: ignore[arg-type]
+                boxes.append(w)
+                for r in reads(body, env):  # type: ignore[arg-type]
+                    if r.tensor is fs.func:
+                        require_bounded(r.box, fs.func.name, r.load.args, body)  # type: ignore[arg-type]
+                        boxes.append(r.box)
+            grown = _hull(boxes)
+            if grown == region:
+                return region
+            region = grown
+        raise BoundsError(
+            f"the region of {fs.func.name} grows without end through its own updates",
+            code="bounds.recursive", where=stages[0].definition.location,
+            hint="limit the index that it reads itself with: tw.clamp(index, 0, n - 1)",
+        )  # fmt: skip
+
+    # Placement ----------------------------------------------------------------------------------------------
+
+    def _attach(self, fs: FuncState) -> None:
+        name = fs.func.name
+        if fs.compute.kind == "at":
+            assert fs.compute.stage is not None and fs.compute.loop is not None
+            self.computed_at[(fs.compute.stage, fs.compute.loop)].append(name)
+        else:
+            self.at_root.append(name)
+        if name in self.state.outputs and self._direct_output(fs.func):
+            return
+        if fs.stored.kind == "at":
+            assert fs.stored.stage is not None and fs.stored.loop is not None
+            self.stored_at[(fs.stored.stage, fs.stored.loop)].append(name)
+        else:
+            self.stored_at[(("", 0), "")].append(name)
+
+    def _direct_output(self, f: Func) -> bool:
+        """Whether the Func can be computed right in its output array (else it is copied there at the end)."""
+        if isinstance(f, InoutFunc):
+            return True
+        fs, built = self.state.funcs[f.name], self.funcs[f.name]
+        boxes = self._output_boxes(f)
+        return len({tuple(b) for b in boxes}) == 1 and boxes[0] == built.region and fs.memory == "main" and fs.layout is None
+
+    # Storage ------------------------------------------------------------------------------------------------
+
+    def storages(self, name: str) -> tuple[Storage, ...]:
+        """The buffers of a Func at the place where it is stored."""
+        fs, built = self.state.funcs[name], self.funcs[name]
+        stored = self._site(fs.stored)
+        if tuple(x.var for x in built.site[: len(stored)]) != tuple(x.var for x in stored):
+            raise refuse(f"{name} is stored inside the place where it is computed", "store-inside", "store it further out")
+        between = built.site[len(stored) :]
+        parallel = [x.name for x in between if x.mode == "parallel"]
+        if parallel:
+            raise refuse(
+                f"{name} is stored outside the parallel loop {parallel[0]} and computed inside: its iterations would race",
+                "store-race", "store it inside that loop (store_at), or make the loop serial",
+            )  # fmt: skip
+        box = tuple(project(r, between) for r in built.region)
+        return self.make_storage(fs.func, box, stored, fs.memory, fs.layout, name)
+
+    def make_storage(self, f: Func, box: Box, site: Site, memory: str, layout, name: str) -> tuple[Storage, ...]:
+        extents = []
+        for r in box:
+            c = constant_extent(r, site)
+            extents.append(integer(c) if c is not None else simplify.maximum(extent(r), ZERO))
+        origin = tuple(r.lo for r in box)
+        out = []
+        for k, t in enumerate(f.dtypes):
+            label = name if len(f.dtypes) == 1 else f"{name}.{k}"
+            out.append(Storage(f, k, label, t, origin, tuple(extents), memory, layout))  # type: ignore[arg-type]
+        return tuple(out)
+
+    def arguments(self) -> tuple[Storage, ...]:
+        """The kernel's arrays: inputs and inouts, tables, outputs."""
+        p = self.state.pipeline
+        inout = {f.inout: f for f in p.inouts}
+        out = []
+        for a in (*p.arrays, *p.tables):
+            t: Tensor = inout.get(a, a)  # type: ignore[arg-type]
+            zero = (ZERO,) * a.ndim
+            out.append(Storage(t, 0, a.name, a.dtype, zero, a.extents, role="inout" if a in inout else "input"))
+        for k, o in enumerate(p.outputs):
+            out.append(Storage(o.func, o.component, o.name, o.dtype, o.starts, o.extents, role="output", slot=k))
+        return tuple(out)
+
+    # Emission -----------------------------------------------------------------------------------------------
+
+    def nest(self) -> Nest:
+        self.infer()
+        self._check_places()
+        items = [self.produce(n) for n in self.at_root]
+        items += [self._copy_out(n) for n in self.state.order if self._copied(n)]
+        body = sequence(*items)
+        stored = [s for n in self.stored_at[(("", 0), "")] for s in self.storages(n)]
+        if stored:
+            body = Allocation(tuple(stored), body)
+        return Nest(body, self.arguments(), tuple(self.requirements))
+
+    def _copied(self, name: str) -> bool:
+        f = self.state.funcs[name].func
+        return any(o.func is f for o in self.state.pipeline.outputs) and name in self.funcs and not self._direct_output(f)
+
+    def _copy_out(self, name: str) -> NestNode:
+        """An output that lives in a buffer of ours is copied to its array."""
+        f = self.state.funcs[name].func
+        out = []
+        for k, o in enumerate(self.state.pipeline.outputs):
+            if o.func is f:
+                box = tuple(Interval(a, simplify.sub(b, ONE)) for a, b in zip(o.starts, o.stops, strict=True))
+                target = tiles.OutputArray(o, k)
+                out.append(tiles.copy(f, target, box, f"{o.name}.copy{k}", components=(o.component,)))
+        return Produce("copy", name, f, self.funcs[name].region, sequence(*out))
+
+    def _check_places(self) -> None:
+        for name, fs in self.state.funcs.items():
+            if name in self.state.outputs and fs.compute.kind == "at" and not self.state.consumers(fs.func):
+                raise refuse(f"{name} is an output and must be computed at the root", "output-place")
+
+    def produce(self, name: str) -> NestNode:
+        built = self.funcs[name]
+        stages = self.state.stages_of(name)
+        folded = self._folded_init(name)
+        items: list[NestNode] = []
+        for s in stages:
+            if s.key == folded and folded is not None:
+                again = self._if_no_step(name)
+                if again is not None:
+                    items.append(Guard(again, self.stage(s)))
+                continue
+            items.append(self.stage(s))
+        return Produce("produce", name, built.state.func, built.region, sequence(*items))
+
+    def stage(self, s: Stage) -> NestNode:
+        region = self.funcs[s.key[0]].region
+        built = self.funcs[s.key[0]].stages[s.key]
+        if not built.shifts:
+            return self.loops(s, built)
+        fits: Node = ir.TRUE
+        for e, f in built.shifts:
+            fits = simplify.conjunction(fits, simplify.compare("ge", e, integer(f)))
+        small = self.ranges(s, region, shifted=False)
+        return Guard(fits, self.loops(s, built), self.loops(s, small))
+
+    def loops(self, s: Stage, ranges: StageRanges) -> NestNode:
+        body = self.bodies[s.key]
+        address = self.state.address(s.key)
+
+        def leaf(tensor: Tensor) -> NestNode:
+            roots = ir.substitute((*body.lhs, *body.values), _redirected(body, ranges.values, tensor))
+            n = len(body.lhs)
+            return Assign(address, tensor, tuple(roots[:n]), tuple(roots[n:]))
+
+        def enter(depth: int, tensor: Tensor) -> NestNode:
+            if depth == len(ranges.loops):
+                return leaf(tensor)
+            x = ranges.loops[depth]
+            inner = self.inside(s, ranges, depth, tensor, enter)
+            for g in reversed(x.guards):
+                inner = Guard(g, inner)
+            return LoopNode(f"{address}.{x.name}", x.name, x.var, x.start, x.stop, x.mode, x.reduction, inner)
+
+        out = enter(0, body.func)
+        for g in reversed(ranges.guards):
+            out = Guard(g, out)
+        return out
+
+    def inside(self, s: Stage, ranges: StageRanges, depth: int, tensor: Tensor, enter) -> NestNode:
+        """The body of a loop: what is stored, computed, staged and prefetched there, then the next loop."""
+        x = ranges.loops[depth]
+        here = (s.key, x.name)
+        items: list[NestNode] = [self._prefetch(s, ranges, depth, m) for m in s.prefetches if m.loop == x.name]
+        items += [self.produce(n) for n in self.computed_at.get(here, ())]
+        cache = s.write_cache
+        if cache is not None and cache.loop == x.name:
+            items.append(self._tile(s, ranges, depth, enter))
+        else:
+            items.append(enter(depth + 1, tensor))
+        body = sequence(*items)
+        stored = [st for n in self.stored_at.get(here, ()) for st in self.storages(n)]
+        return Allocation(tuple(stored), body) if stored else body
+
+    def _prefetch(self, s: Stage, ranges: StageRanges, depth: int, mark) -> NestNode:
+        body = self.bodies[s.key]
+        x = ranges.loops[depth]
+        ahead = {x.var: simplify.add(x.var, integer(mark.distance))}
+        boxes = [r.box for r in reads(body, ranges.env(depth + 1)) if r.tensor.name == mark.tensor]  # type: ignore[arg-type]
+        tensor = next(r.tensor for r in reads(body, ranges.env(depth + 1)) if r.tensor.name == mark.tensor)  # type: ignore[arg-type]
+        box = tuple(
+            Interval(*ir.substitute((r.lo, r.hi), ahead)) for r in _hull(boxes)  # type: ignore[arg-type]
+        )
+        return PrefetchNode(tensor, box, tensor is body.func)
+
+    # Tiles of the stage's own Func (cache_write) ----------------------------------------------------------------
+
+    def _tile(self, s: Stage, ranges: StageRanges, depth: int, enter) -> NestNode:
+        """tile = earlier values (computed or loaded); the loops further in on the tile; own points stored back."""
+        cache, f = s.write_cache, self.bodies[s.key].func
+        assert cache is not None
+        own, whole = self._tile_boxes(s, ranges, depth)
+        tile = tiles.Tile(cache.name, f)
+        site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
+        store = self.make_storage(f, whole, site, cache.memory, cache.layout, cache.name)
+        store = tuple(Storage(tile, st.component, st.name, st.dtype, st.origin, st.extents, st.memory, st.layout) for st in store)
+        bounds = tuple(st.op == "const" and st.attr for st in store[0].extents)
+        shape = tiles.Shape(tuple(b if b is not False else None for b in bounds), cache.memory == "reg", self._lanes(s, ranges, depth))
+        before = self._tile_start(s, ranges, depth, tile, whole, shape)
+        after = tiles.copy(tile, f, own, f"{cache.name}.store", shape)
+        region = self.funcs[s.key[0]].region
+        del region
+        body = sequence(
+            *before,
+            enter(depth + 1, tile),
+            Produce("store", cache.name, tile, own, after),
+        )
+        return Allocation(store, body)
+
+    def _tile_boxes(self, s: Stage, ranges: StageRanges, depth: int) -> tuple[Box, Box]:
+        """What one iteration writes, and what it reads or writes, of the stage's own Func."""
+        body = self.bodies[s.key]
+        env = ranges.env(depth + 1)
+        own = writes(body, env)  # type: ignore[arg-type]
+        boxes = [own] + [r.box for r in reads(body, env) if r.tensor is body.func]  # type: ignore[arg-type]
+        return own, _hull(boxes)
+
+    def _tile_start(self, s: Stage, ranges: StageRanges, depth: int, tile, whole: Box, shape) -> list[NestNode]:
+        cache, f = s.write_cache, self.bodies[s.key].func
+        assert cache is not None
+        if s.key[1] < 0:
+            return []  # the pure definition writes every point
+        load = Produce("load", cache.name, tile, whole, tiles.copy(f, tile, whole, f"{cache.name}.load", shape))
+        if self._folded_init(s.key[0]) is None:
+            return [load]
+        init = self.bodies[(s.key[0], -1)]
+        fresh = Produce("init", cache.name, tile, whole, tiles.define(init, tile, whole, f"{cache.name}.init", shape))
+        first: Node = ir.TRUE
+        for x in ranges.loops[: depth + 1]:
+            if x.reduction:
+                first = simplify.conjunction(first, simplify.compare("le", x.var, x.start))
+        return [fresh if first is ir.TRUE else Guard(first, fresh, load)]
+
+    def _folded_init(self, name: str) -> Key | None:
+        """The pure definition of `name` if its values are computed into the tiles of its first update instead."""
+        init, update = self.state.stages.get((name, -1)), self.state.stages.get((name, 0))
+        if init is None or update is None or update.write_cache is None:
+            return None
+        body = self.bodies[update.key]
+        bare = all(i.op == "var" for i in body.lhs)
+        return init.key if bare and not body.predicates else None
+
+    def _if_no_step(self, name: str) -> Node | None:
+        """When the reduction loops around the tile run at all is known at the call only: the condition that they don't."""
+        update = self.state.stages[(name, 0)]
+        ranges = self.funcs[name].stages[update.key]
+        cache = update.write_cache
+        assert cache is not None
+        some: Node = ir.TRUE
+        for x in ranges.loops[: update.depth(cache.loop) + 1]:
+            if x.reduction:
+                root = next(r for r in update.roots if any(n is x.var for n in ir.leaves([ranges.values[r]], "var")))
+                some = simplify.conjunction(some, simplify.compare("ge", extent(ranges.domain[root]), ONE))
+        return None if some is ir.TRUE else _negated(some)
+
+    def _lanes(self, s: Stage, ranges: StageRanges, depth: int) -> int | None:
+        """The width of the vector loop on the tile's last axis, so that tile and loops use the same vectors."""
+        body = self.bodies[s.key]
+        if not body.lhs:
+            return None
+        last = ranges.values.get(body.lhs[-1])
+        for x in ranges.loops[depth + 1 :]:
+            if x.mode == "vectorize" and last is not None and simplify.linear(last)[0].get(x.var) == 1:
+                return x.stop.attr if x.stop.op == "const" else None
+        return None
+
+
+def _negated(c: Node) -> Node:
+    return ir.node("not", c.dtype, (c,))
+
+
+def _redirected(body: Body, values: Mapping[Node, Node], tensor: Tensor) -> dict[Node, Node]:
+    """Variables by their values; reads of the stage's own Func go to the tile that stands for it."""
+    env = dict(values)
+    if tensor is not body.func:
+        for n in ir.leaves(body.roots, "load"):
+            if n.attr[0] is body.func:
+                args = ir.substitute(n.args, values)
+                env[n] = ir.node("load", n.dtype, tuple(args), (tensor, n.attr[1]))
+    return env
+
+
+def _hull(boxes: Iterable[Box]) -> Box:
+    boxes = list(boxes)
+    out = boxes[0]
+    for b in boxes[1:]:
+        out = tuple(union(x, y) for x, y in zip(out, b, strict=True))
+    return out
+
+
+def legal_sites(state: State, f: Tensor) -> list[str]:
+    """Addresses of the loops at which a Func may be computed: those around all its uses."""
+    common: list[tuple[Key, str]] | None = None
+    for s in state.consumers(f):
+        chain = _chain(state, s)
+        common = chain if common is None else [c for c in common if c in chain]
+    return [state.loop_address(k, n) for k, n in common or []]
+
+
+def _chain(state: State, s: Stage) -> list[tuple[Key, str]]:
+    """The loops around a stage's innermost body, outermost first (an inlined stage stands in its consumers)."""
+    fs = state.funcs[s.key[0]]
+    outer: list[tuple[Key, str]] = []
+    if fs.compute.kind == "inline":
+        chains = [_chain(state, c) for c in state.consumers(fs.func)]
+        return [c for c in chains[0] if all(c in k for k in chains)] if chains else []
+    if fs.compute.kind == "at":
+        assert fs.compute.stage is not None and fs.compute.loop is not None
+        around = _chain(state, state.stages[fs.compute.stage])
+        outer = around[: around.index((fs.compute.stage, fs.compute.loop)) + 1]
+    own = []
+    for x in s.loops:
+        if x.mode == "vectorize":
+            break
+        own.append((s.key, x.name))
+    return outer + own
+
+
+def build_nest(state: State, mode: str = "contract") -> Nest:
+    """The Nest of a schedule's state. Raises ScheduleError or BoundsError where the placement is not possible."""
+    return Builder(state, mode).nest()
+
+
+__all__ = ["Array", "Builder", "build_nest", "legal_sites"]

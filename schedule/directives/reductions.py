@@ -1,0 +1,326 @@
+"""rfactor, and vectorised and parallel reductions, which are rfactor over the loop's value.
+
+`C[i] += f(i, k)` with `k` split into `ko, ki`, factored over `ki`:
+
+    before                          after
+    for i                           for i
+      for ko                          for ki: P[i, ki] = identity
+        for ki                        for ko
+          C[i] += f(i, ko*8 + ki)       for ki: P[i, ki] += f(i, ko*8 + ki)
+                                      for each half: P[i, l] += P[i, l + half]
+                                      C[i] += P[i, 0]
+
+Every partial runs over its points in the algorithm's order; partials l and l + ceil(n/2) combine until one is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.expr import cast_node
+from tilewright.lang.func import Definition, Domain, Func
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.types import i64, index
+from tilewright.schedule import algebra
+from tilewright.schedule.ranges import ONE
+from tilewright.schedule.state import (
+    ROOT,
+    Fuse,
+    FuncState,
+    Loop,
+    Place,
+    Split,
+    Stage,
+    State,
+    make_stage,
+    refuse,
+    root_name,
+)
+
+_MOST_STEPS = 40  # halvings of a number of partials that is known at the call only
+
+
+@dataclass(frozen=True)
+class _Path:
+    """How the factored loop's variable makes up its reduction variable."""
+
+    root: Node
+    value: Node  # relative to the start, over the partials' Var and the sibling reduction variables
+    siblings: tuple[tuple[str, Node], ...]  # name, extent; outermost first
+    conditions: tuple[Node, ...]
+    extent: Node  # number of partials
+    used: tuple[Split, ...]
+
+
+def rfactor(state: State, stage: Stage, loop: str, name: str, mode: str = "serial") -> State:
+    """The state in which the reduction of `stage` over `loop` is computed in partial results of a Func `name`."""
+    d = stage.definition
+    address = state.address(stage.key)
+    if not stage.loop(loop).reduction:
+        raise refuse(f"{address}.{loop} is no reduction loop", "rfactor-pure", "vectorize or parallel it as it is")
+    found = algebra.match(d)
+    if found is None:
+        raise refuse(
+            f"the update of {d.func.name} is not known to be associative", "not-associative",
+            "sum, product, min, max, and, or, xor and argmin/argmax are; else keep the loop serial", d.location,
+        )  # fmt: skip
+    if name in state.funcs:
+        raise refuse(f"the name {name} is taken", "name-twice", "give another name")
+    if stage.write_cache is not None:
+        raise refuse(f"{address} has a cache_write", "rfactor-cache", "factor the reduction first")
+    domain, moved, path = _factored(stage, loop)
+    partial = _partial_func(d, name, loop, found, domain, moved, path, first=mode == "parallel")
+    return _install(state, stage, loop, mode, partial, found, path)
+
+
+def _factored(stage: Stage, loop: str) -> tuple[Domain, dict[Node, Node], _Path]:
+    """The partials' reduction domain, the substitution for the old variables, and the path."""
+    d = stage.definition
+    assert d.rdom is not None
+    path = _path(stage, loop)
+    ranges: dict[str, tuple[Node, Node]] = {}
+    for n, r in d.rdom.ranges.items():
+        if d.rdom.rvar(n) is path.root:
+            ranges.update({s: (integer(0), e) for s, e in path.siblings})
+        else:
+            ranges[n] = r
+    domain = Domain(ranges, d.rdom.location)
+    rename = {ir.node("rvar", index, (), (None, s)): domain.rvar(s) for s, _ in path.siblings}
+    moved = {d.rdom.rvar(n): domain.rvar(n) for n in d.rdom.ranges if n in ranges and d.rdom.rvar(n) is not path.root}
+    start = d.rdom.ranges[root_name(path.root)][0]
+    (value,) = ir.substitute((path.value,), rename)
+    moved[path.root] = simplify.add(start, value)
+    domain.predicates = (*ir.substitute(d.predicates, moved), *ir.substitute(path.conditions, rename))
+    domain.frozen = True
+    return domain, moved, path
+
+
+def _path(stage: Stage, loop: str) -> _Path:
+    d = stage.definition
+    assert d.rdom is not None
+    extents: dict[str, Node] = {n: simplify.sub(b, a) for n, (a, b) in d.rdom.ranges.items()}
+    for t in stage.transforms:
+        if isinstance(t, Split) and t.parent in extents:
+            e, f = extents[t.parent], integer(t.factor)
+            extents[t.outer] = simplify.floordiv(simplify.add(e, integer(t.factor - 1)), f)
+            extents[t.inner] = f
+    name, value = loop, ir.var(loop)
+    siblings: list[tuple[str, Node]] = []
+    conditions: list[Node] = []
+    used: list[Split] = []
+    while name not in d.rdom.ranges:
+        t = next(t for t in stage.transforms if name in ((t.outer, t.inner) if isinstance(t, Split) else (t.fused,)))
+        if isinstance(t, Fuse):
+            raise refuse(f"{loop} comes from a fused loop", "rfactor-fused", "factor before fusing")
+        f = integer(t.factor)
+        other = t.outer if name == t.inner else t.inner
+        sibling = ir.node("rvar", index, (), (None, other))
+        outer, inner = (sibling, value) if name == t.inner else (value, sibling)
+        value = simplify.add(simplify.mul(outer, f), inner)
+        if simplify.mod(extents[t.parent], f) is not integer(0):
+            conditions.append(simplify.compare("lt", value, extents[t.parent]))
+        siblings.insert(0, (other, extents[other]))
+        used.append(t)
+        name = t.parent
+    return _Path(d.rdom.rvar(name), value, tuple(siblings), tuple(conditions), extents[loop], tuple(used))
+
+
+def _partial_func(
+    d: Definition, name: str, loop: str, found: algebra.Reduction, domain: Domain, moved: dict[Node, Node],
+    path: _Path, first: bool,
+) -> Func:  # fmt: skip
+    """The Func of partial results: identity, the steps, then the halvings. Its axes are C's and the partial's."""
+    f = Func(name, d.func.dtypes)
+    args = _args(d)
+    u = ir.var(loop)
+    if u in args:
+        raise refuse(f"{loop} is both a Var and a loop here", "name-twice", "split with another name")
+
+    def at(indices: tuple[Node, ...], k: Node) -> tuple[Node, ...]:
+        return (k, *indices) if first else (*indices, k)
+
+    def load(indices: tuple[Node, ...], k: Node) -> tuple[Node, ...]:
+        return tuple(ir.node("load", t.compute, at(indices, k), (f, c)) for c, t in enumerate(f.dtypes))
+
+    f.init = Definition(f, -1, at(args, u), found.identity, None, d.location)
+    lhs = ir.substitute(d.lhs, moved)
+    own = {algebra.self_load(d, c): n for c, n in enumerate(load(d.lhs, u))}
+    values = ir.substitute(ir.substitute(d.values, own), moved)
+    has_points = bool(domain.ranges)
+    f.updates.append(Definition(f, 0, at(lhs, u), tuple(values), domain if has_points else None, d.location))
+    for rdom, left, right in _halvings(path.extent, loop):
+        a, b = load(args, left), load(args, right)
+        f.updates.append(Definition(f, len(f.updates), at(args, left), found.combine(a, b), rdom, d.location))
+    return f
+
+
+def _args(d: Definition) -> tuple[Node, ...]:
+    """Vars for the axes of the reduced Func: those of the update where it has them, else those of the pure definition."""
+    own = d.func.args
+    names = [i if i.op == "var" else o for i, o in zip(d.lhs, own, strict=True)]
+    return tuple(names) if len(set(names)) == len(names) else tuple(own)
+
+
+def _halvings(count: Node, loop: str) -> list[tuple[Domain, Node, Node]]:
+    """(domain, left, right) of the steps that combine partials l and l + ceil(n/2) until one is left."""
+    out = []
+    if count.op == "const":
+        n = count.attr
+        while n > 1:
+            half = (n + 1) // 2
+            domain = Domain({loop: (integer(0), integer(n - half))})
+            domain.frozen = True
+            left = domain.rvar(loop)
+            out.append((domain, left, simplify.add(left, integer(half))))
+            n = half
+        return out
+    step = f"{loop}_half"
+    domain = Domain({step: (integer(0), integer(_MOST_STEPS)), loop: (integer(0), count)})
+    left = domain.rvar(loop)
+
+    def remaining(shift: int) -> Node:
+        """ceil(count / 2**(step + shift))"""
+        one = ir.const(1, i64)
+        s = cast_node(simplify.add(domain.rvar(step), integer(shift)), i64)
+        power = ir.node("cast", index, (ir.node("shl", i64, (one, s)),))
+        return simplify.floordiv(simplify.sub(simplify.add(count, power), ONE), power)
+
+    domain.predicates = (simplify.compare("lt", left, simplify.sub(remaining(0), remaining(1))),)
+    domain.frozen = True
+    right = simplify.minimum(simplify.add(left, remaining(1)), simplify.sub(count, ONE))
+    return [(domain, left, right)]
+
+
+def _install(
+    state: State, stage: Stage, loop: str, mode: str, partial: Func, found: algebra.Reduction, path: _Path
+) -> State:
+    d = stage.definition
+    start = next(k for k, x in enumerate(stage.loops) if x.reduction)
+    around = [x.name for x in stage.loops[:start]]
+    args = _args(d)
+    zero = integer(0)
+    at = (zero, *args) if mode == "parallel" else (*args, zero)
+    mine = tuple(ir.node("load", t.compute, args, (d.func, c)) for c, t in enumerate(d.func.dtypes))
+    theirs = tuple(ir.node("load", t.compute, at, (partial, c)) for c, t in enumerate(d.func.dtypes))
+    merged = Definition(d.func, d.number, args, found.combine(mine, theirs), None, d.location)
+    bare = all(i.op == "var" for i in d.lhs)
+    if bare:
+        pure = {t for t in stage.transforms if not _of_reduction(stage, t)}
+        loops = tuple(x for x in stage.loops if not x.reduction)
+        merge = replace(stage, definition=merged, loops=loops, transforms=tuple(t for t in stage.transforms if t in pure), scheduled=True)
+    else:
+        merge = replace(make_stage(merged), scheduled=True)
+        around = []
+    stages = {**state.stages, stage.key: merge}
+    for k in partial.definitions:
+        made = make_stage(k)
+        if k.number == 0:
+            made = _partial_loops(stage, made, loop, mode, start, path)
+        elif mode == "vectorize":
+            made = _vector_over(made, loop)
+        stages[made.key] = replace(made, scheduled=True)
+    place = Place("at", stage.key, around[-1]) if around else ROOT
+    funcs = {**state.funcs, partial.name: FuncState(partial, place, origin="rfactor", placed=True)}
+    marks = state.reassociations
+    if not found.exact:
+        marks = (*marks, f"{state.address(stage.key)}.{loop}")
+    return replace(state, funcs=funcs, stages=stages, reassociations=marks)
+
+
+def _of_reduction(stage: Stage, t: Split | Fuse) -> bool:
+    """Whether a transform is about a reduction variable."""
+    names = set(stage.definition.rdom.ranges) if stage.definition.rdom is not None else set()
+    for x in stage.transforms:
+        if isinstance(x, Split) and x.parent in names:
+            names |= {x.outer, x.inner}
+        elif isinstance(x, Fuse) and (x.outer in names or x.inner in names):
+            names.add(x.fused)
+    return (t.parent if isinstance(t, Split) else t.fused) in names
+
+
+def _vector_over(made: Stage, loop: str) -> Stage:
+    """The loop over partials in vectors (a single partial needs none)."""
+    rdom = made.definition.rdom
+    if rdom is not None and (rdom.ranges[loop][1].op != "const" or rdom.ranges[loop][1].attr == 1):
+        return made
+    return made.with_loop(loop, mode="vectorize")
+
+
+def _partial_loops(stage: Stage, made: Stage, loop: str, mode: str, start: int, path: _Path) -> Stage:
+    """The loops of the steps: those that were inside the first reduction loop, over the partials' own variables."""
+    inside = stage.loops[start:]
+    names = {x.name for x in inside}
+    roots = {root_name(r) for r in made.roots}
+    kept: list[Split | Fuse] = []
+    whole: dict[str, str] = {}  # a loop that stands for a whole variable now
+    for root in made.definition.pure_vars:
+        r = root.attr
+        if r == loop:
+            continue
+        parts, transforms = _parts(stage, r)
+        if all(p in names for p in parts):
+            kept += transforms
+        else:
+            within = [p for p in parts if p in names]
+            if within:
+                whole[within[-1]] = r
+    split_again = [t for t in stage.transforms if _of_reduction(stage, t) and t not in path.used]
+    kept += split_again
+    loops: list[Loop] = []
+    for x in inside:
+        if x.name == loop:
+            loops.append(Loop(loop, False, mode))
+        elif x.name in whole:
+            loops.append(Loop(whole[x.name], False, x.mode))
+        elif x.reduction or _belongs(stage, x.name, made):
+            loops.append(x)
+    have = {x.name for x in loops} | {p for t in kept for p in ([t.parent] if isinstance(t, Split) else [t.outer, t.inner])}
+    missing = [Loop(r, False) for r in (root_name(v) for v in made.roots) if r in roots and r not in have]
+    return replace(made, loops=(*missing, *loops), transforms=tuple(t for t in stage.transforms if t in kept))
+
+
+def _parts(stage: Stage, root: str) -> tuple[list[str], list[Split | Fuse]]:
+    """The loops that make up a pure variable, and the transforms that made them."""
+    parts, transforms = [root], []
+    for t in stage.transforms:
+        if isinstance(t, Split) and t.parent in parts:
+            parts[parts.index(t.parent) : parts.index(t.parent) + 1] = [t.outer, t.inner]
+            transforms.append(t)
+        elif isinstance(t, Fuse) and t.outer in parts:
+            parts = [p for p in parts if p not in (t.outer, t.inner)] + [t.fused]
+            transforms.append(t)
+    return parts, transforms
+
+
+def _belongs(stage: Stage, name: str, made: Stage) -> bool:
+    """Whether a pure loop is (part of) a variable that is whole inside the partials."""
+    return any(name in _parts(stage, v.attr)[0] for v in made.definition.pure_vars)
+
+
+def vectorize_reduction(state: State, stage: Stage, loop: str) -> State:
+    """`vectorize` of a reduction loop: partial results in the lanes of a vector."""
+    _constant_count(state, stage, loop)
+    return rfactor(state, stage, loop, _name(state, stage, loop), "vectorize")
+
+
+def parallel_reduction(state: State, stage: Stage, loop: str) -> State:
+    """`parallel` of a reduction loop: a partial result a task."""
+    return rfactor(state, stage, loop, _name(state, stage, loop), "parallel")
+
+
+def _constant_count(state: State, stage: Stage, loop: str) -> None:
+    n = _path(stage, loop).extent
+    if n.op != "const":
+        raise refuse(
+            f"{state.loop_address(stage.key, loop)} has the extent {n!r}, which is no constant", "vectorize-extent",
+            f"split it first: split {loop!r} by 8 and vectorize the inner loop",
+        )  # fmt: skip
+
+
+def _name(state: State, stage: Stage, loop: str) -> str:
+    base = f"{stage.key[0]}_{loop}"
+    name, k = base, 1
+    while name in state.funcs:
+        name, k = f"{base}_{k}", k + 1
+    return name

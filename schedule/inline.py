@@ -1,0 +1,74 @@
+"""Effective definitions: what a stage computes once inlined Funcs are substituted and, in mode `contract`, fma is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.lang import ir
+from tilewright.lang.contract import contract
+from tilewright.lang.errors import Location
+from tilewright.lang.func import Domain, Func
+from tilewright.lang.ir import Node
+from tilewright.schedule.state import Key, State
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A definition as it will run. The same fields as `lang.func.Definition`, with predicates of its own."""
+
+    func: Func
+    number: int
+    lhs: tuple[Node, ...]
+    values: tuple[Node, ...]
+    rdom: Domain | None
+    predicates: tuple[Node, ...]
+    location: Location | None
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        return (*self.lhs, *self.values, *self.predicates)
+
+    def reads(self, tensor: object) -> bool:
+        return any(n.attr[0] is tensor for n in ir.leaves(self.roots, "load"))
+
+
+def effective(state: State, mode: str) -> Mapping[Key, Body]:
+    """Every stage that is not inlined, by key, with the inlined Funcs substituted (producers first).
+
+    fma is decided inside each definition before anything is substituted, so an inlined stage has the same bits.
+    """
+    inlined: dict[Func, Body] = {}
+    out: dict[Key, Body] = {}
+    for name in state.order:
+        fs = state.funcs[name]
+        for stage in state.stages_of(name):
+            d = stage.definition
+            roots = d.roots if mode == "strict" else contract(d.roots)
+            roots = _substitute(roots, inlined)
+            a, b = len(d.lhs), len(d.lhs) + len(d.values)
+            body = Body(d.func, d.number, tuple(roots[:a]), tuple(roots[a:b]), d.rdom, tuple(roots[b:]), d.location)
+            if fs.compute.kind == "inline":
+                inlined[d.func] = body
+            else:
+                out[stage.key] = body
+    return out
+
+
+def _substitute(roots: tuple[Node, ...], inlined: Mapping[Func, Body]) -> tuple[Node, ...]:
+    if not inlined:
+        return roots
+    expanded: dict[tuple, Node] = {}
+
+    def replace(n: Node, args: tuple[Node, ...]) -> Node:
+        if n.op != "load" or n.attr[0] not in inlined:
+            return ir.rebuild(n, args)
+        body = inlined[n.attr[0]]
+        key = (n.attr, args)
+        if key not in expanded:
+            (expanded[key],) = ir.substitute(
+                (body.values[n.attr[1]],), dict(zip(body.lhs, args, strict=True))
+            )
+        return expanded[key]
+
+    return ir.transform(roots, replace)

@@ -1,0 +1,152 @@
+"""The Nest: the whole program as it would run. Loops, guards, buffers with their regions, assignments.
+
+Indices are still logical (a tensor's own axes); what lives where is said by `Storage`. The printer shows it, the code
+generator flattens it, the simulator counts it: there is one Nest for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.lang.func import Tensor
+from tilewright.lang.intervals import Interval
+from tilewright.lang.ir import Node
+from tilewright.lang.types import DType
+from tilewright.schedule.layout import IndexMap
+
+Box = tuple[Interval, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Storage:
+    """Where the elements of one component of a tensor live.
+
+    `origin` is the logical index of the first stored element, `extents` the logical extents (index nodes; constants
+    where the bounds allow it). `role`: input, output or inout (arguments; `slot` is the position among the outputs),
+    or temporary.
+    """
+
+    tensor: Tensor
+    component: int
+    name: str
+    dtype: DType
+    origin: tuple[Node, ...]
+    extents: tuple[Node, ...]
+    memory: str = "main"
+    layout: IndexMap | None = None
+    role: str = "temporary"
+    slot: int | None = None
+
+    @property
+    def constant(self) -> bool:
+        return all(e.op == "const" for e in self.extents)
+
+
+class NestNode:
+    """Base of the Nest's nodes."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sequence(NestNode):
+    items: tuple[NestNode, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoopNode(NestNode):
+    """`var` runs start <= var < stop. `address` is how a schedule names it, `name` its short name."""
+
+    address: str
+    name: str
+    var: Node
+    start: Node
+    stop: Node
+    mode: str
+    reduction: bool
+    body: NestNode
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Guard(NestNode):
+    condition: Node
+    then: NestNode
+    otherwise: NestNode | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Allocation(NestNode):
+    """Buffers that live while `body` runs."""
+
+    storages: tuple[Storage, ...]
+    body: NestNode
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Produce(NestNode):
+    """The computation of (a stage of) `tensor` over `region`; `label` says what it is (produce, load, store...)."""
+
+    label: str
+    name: str
+    tensor: Tensor
+    region: Box
+    body: NestNode
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Assign(NestNode):
+    """tensor.components[indices] = values; all values are read before any is written."""
+
+    stage: str
+    tensor: Tensor
+    indices: tuple[Node, ...]
+    values: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PrefetchNode(NestNode):
+    """A hint that the elements of `tensor` in `region` are needed soon."""
+
+    tensor: Tensor
+    region: Box
+    write: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Nest:
+    """The program: its body, the storage of its arguments, and what must hold of the sizes.
+
+    `requirements` are (condition over sizes, what it means) pairs, checked before anything runs.
+    """
+
+    body: NestNode
+    arguments: tuple[Storage, ...]
+    requirements: tuple[tuple[Node, str], ...] = ()
+
+
+def children(n: NestNode) -> tuple[NestNode, ...]:
+    match n:
+        case Sequence(items):
+            return items
+        case LoopNode(body=body) | Allocation(body=body) | Produce(body=body):
+            return (body,)
+        case Guard(then=then, otherwise=otherwise):
+            return (then,) if otherwise is None else (then, otherwise)
+    return ()
+
+
+def walk(n: NestNode) -> Iterator[NestNode]:
+    """Every node, outer ones first, in text order."""
+    stack = [n]
+    while stack:
+        m = stack.pop()
+        yield m
+        stack.extend(reversed(children(m)))
+
+
+def sequence(*items: NestNode) -> NestNode:
+    flat: list[NestNode] = []
+    for i in items:
+        flat.extend(i.items if isinstance(i, Sequence) else (i,))
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))

@@ -1,0 +1,279 @@
+"""From a stage's loops to numbers: what each variable is in terms of the loop variables, how far each loop runs,
+and which conditions remain.
+
+A stage's own variables (pure ones over a region, reduction variables over their range) are split and fused into
+loops. Every split that need not come out even leaves a condition; conditions that are linear in a loop variable become
+that loop's bounds, the rest become guards at the outermost place where they are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.intervals import Interval, bounds
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.types import index
+from tilewright.schedule.inline import Body
+from tilewright.schedule.state import GUARD, ROUND_UP, SHIFT, Fuse, Split, Stage, root_name
+
+ZERO, ONE = integer(0), integer(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """One loop: `var` runs start <= var < stop. `guards` hold once this loop and the outer ones are entered."""
+
+    name: str
+    var: Node
+    start: Node
+    stop: Node
+    mode: str
+    reduction: bool
+    guards: tuple[Node, ...]
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.start, simplify.sub(self.stop, ONE))
+
+
+@dataclass(frozen=True, eq=False)
+class StageRanges:
+    """All loops of a stage, outermost first; `values` gives each variable of the definition; `guards` are known
+    before the first loop. `shifts` are (extent, factor) pairs: the shifted form needs extent >= factor."""
+
+    loops: tuple[Range, ...]
+    values: Mapping[Node, Node]
+    domain: Mapping[Node, Interval]
+    guards: tuple[Node, ...]
+    shifts: tuple[tuple[Node, int], ...]
+
+    def env(self, depth: int) -> dict[Node, Interval]:
+        """The range of each variable of the definition inside the first `depth` loops (these stand for themselves)."""
+        inner = {x.var: x.interval for x in self.loops[depth:]}
+        out = {}
+        for root, value in self.values.items():
+            r = project(Interval(value, value), self.loops[depth:]) if inner else Interval(value, value)
+            whole = self.domain[root]
+            out[root] = _within(r, whole)
+        return out
+
+
+def _within(r: Interval, whole: Interval) -> Interval:
+    """A range met with the domain, where that says more (a loop starts in the domain, so only the end can stick out)."""
+    if r.hi is None or whole.hi is None:
+        return Interval(r.lo, whole.hi if r.hi is None else r.hi)
+    return Interval(r.lo, simplify.minimum(r.hi, whole.hi))
+
+
+def project(r: Interval, loops: tuple[Range, ...]) -> Interval:
+    """The range over all iterations of `loops` (innermost last); their own bounds may depend on outer ones."""
+    lo, hi = r.lo, r.hi
+    for x in reversed(loops):
+        env = {x.var: x.interval}
+        lo = None if lo is None else bounds(lo, env).lo
+        hi = None if hi is None else bounds(hi, env).hi
+    return Interval(lo, hi)
+
+
+def extent(r: Interval) -> Node:
+    """hi - lo + 1 (may be negative where the interval is empty)."""
+    assert r.lo is not None and r.hi is not None
+    return simplify.add(simplify.sub(r.hi, r.lo), ONE)
+
+
+def constant_extent(r: Interval, loops: tuple[Range, ...] = ()) -> int | None:
+    """The smallest constant that the extent of `r` provably doesn't exceed, or None."""
+    assert r.lo is not None and r.hi is not None
+    best: int | None = None
+    for h in spread(r.hi, "min"):
+        for low in spread(r.lo, "max"):
+            d = project(Interval(ZERO, simplify.add(simplify.sub(h, low), ONE)), loops).hi
+            for e in spread(d, "min") if d is not None else ():
+                if e.op == "const":
+                    best = e.attr if best is None else min(best, e.attr)
+                elif e.op == "max" and all(t.op == "const" for t in spread(e, "max")):
+                    top = max(t.attr for t in spread(e, "max"))
+                    best = top if best is None else min(best, top)
+    return None if best is None else max(best, 0)
+
+
+def spread(n: Node, op: str) -> list[Node]:
+    """The terms of nested `min` or `max`."""
+    return [t for a in n.args for t in spread(a, op)] if n.op == op else [n]
+
+
+def _divides(factor: int, e: Node) -> bool:
+    return simplify.mod(e, integer(factor)) is ZERO
+
+
+def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], prefix: str, shifted: bool = True) -> StageRanges:
+    """Work out the loops of `stage` over `domain` (a range for every variable of the definition).
+
+    Loop variables are called `{prefix}.{loop}`. With `shifted` False, shift tails run as guards.
+    """
+    extents: dict[str, Node] = {}
+    caps: dict[str, int | None] = {}
+    lows: dict[str, Node] = {}
+    for root in stage.roots:
+        r = domain[root]
+        name = root_name(root)
+        assert r.lo is not None
+        extents[name], caps[name], lows[name] = extent(r), constant_extent(r), r.lo
+    conditions: list[Node] = []
+    relative: dict[str, Node] = {}
+    for t in stage.transforms:
+        if isinstance(t, Split):
+            e = extents[t.parent]
+            extents[t.outer] = simplify.floordiv(simplify.add(e, integer(t.factor - 1)), integer(t.factor))
+            extents[t.inner] = integer(t.factor)
+            top = caps[t.parent]
+            caps[t.outer], caps[t.inner] = (None if top is None else -(-top // t.factor)), t.factor
+        else:
+            extents[t.fused] = simplify.mul(extents[t.outer], extents[t.inner])
+            a, b = caps[t.outer], caps[t.inner]
+            caps[t.fused] = None if a is None or b is None else a * b
+    roots = {root_name(r): r for r in stage.roots}
+    vars_ = {}
+    based: set[str] = set()  # unsplit variables: the loop runs over the values themselves
+    for x in stage.loops:
+        v = vars_[x.name] = ir.var(f"{prefix}.{x.name}")
+        if x.name in roots and (x.mode not in ("vectorize", "unroll") or extents[x.name].op == "const" and lows[x.name] is ZERO):
+            based.add(x.name)
+            relative[x.name] = simplify.sub(v, lows[x.name])
+        else:
+            relative[x.name] = v
+            e = extents[x.name]
+            if x.mode in ("vectorize", "unroll") and e.op != "const":
+                conditions += nonnegative(simplify.sub(simplify.sub(e, ONE), v))
+    shifts: list[tuple[Node, int]] = []
+    for t in reversed(stage.transforms):
+        if isinstance(t, Fuse):
+            inner, f = extents[t.inner], relative[t.fused]
+            relative[t.outer] = simplify.floordiv(f, inner)
+            relative[t.inner] = simplify.mod(f, inner)
+            continue
+        e, f = extents[t.parent], integer(t.factor)
+        base = simplify.mul(relative[t.outer], f)
+        if t.tail == SHIFT and shifted and not _divides(t.factor, e):
+            base = simplify.minimum(base, simplify.sub(e, f))
+            if e.op != "const":
+                shifts.append((e, t.factor))
+        relative[t.parent] = simplify.add(base, relative[t.inner])
+        if not _divides(t.factor, e) and (t.tail == GUARD or (t.tail == SHIFT and (not shifted or e.op == "const" and e.attr < t.factor))):
+            conditions += nonnegative(simplify.sub(simplify.sub(e, ONE), relative[t.parent]))
+    values = {roots[n]: (vars_[n] if n in based else simplify.add(lows[n], relative[n])) for n in roots}
+    for p in body.predicates:
+        conditions.extend(_conjuncts(ir.substitute((p,), values)[0]))
+    return _walk(stage, extents, caps, lows, based, vars_, conditions, values, domain, tuple(shifts))
+
+
+def nonnegative(n: Node) -> list[Node]:
+    """n >= 0 as conditions that are linear where possible: a `min` that is added (a `max` that is subtracted) is
+    one condition a term."""
+    coefs, c = simplify.linear(n)
+    for t, k in coefs.items():
+        if (t.op == "min" and k > 0) or (t.op == "max" and k < 0):
+            rest = {u: v for u, v in coefs.items() if u is not t}
+            return [
+                x
+                for term in spread(t, t.op)
+                for x in nonnegative(simplify.add(simplify.from_linear(rest, c), simplify.mul(term, integer(k))))
+            ]
+    return [simplify.compare("ge", n, ZERO)]
+
+
+def _conjuncts(c: Node) -> list[Node]:
+    if c.op == "and":
+        return [*_conjuncts(c.args[0]), *_conjuncts(c.args[1])]
+    if c.op == "likely":
+        return _conjuncts(c.args[0])
+    return [c]
+
+
+def as_ge0(c: Node) -> Node | None:
+    """A comparison of index expressions as an expression that must be >= 0; None for other conditions."""
+    if c.op not in ("lt", "le", "gt", "ge") or c.args[0].dtype is not index:
+        return None
+    a, b = c.args if c.op in ("gt", "ge") else c.args[::-1]
+    d = simplify.sub(a, b)
+    return simplify.sub(d, ONE) if c.op in ("lt", "gt") else d
+
+
+def _walk(stage, extents, caps, lows, based, vars_, conditions, values, domain, shifts) -> StageRanges:
+    """Enter the loops one by one: tighten bounds by the conditions, hand the rest on as guards."""
+    pending = [c for c in conditions if c is not ir.TRUE]
+    todo = {v for v in vars_.values()}
+    before, pending = _known(pending, todo)
+    ranges: list[Range] = []
+    full = {}
+    for x in stage.loops:  # the widest range of each loop, for bounds that involve loops further in
+        v = vars_[x.name]
+        e, cap = extents[x.name], caps[x.name]
+        lo = lows[x.name] if x.name in based else ZERO
+        if x.mode in ("vectorize", "unroll") and cap is not None:
+            e = integer(cap)
+        full[v] = (lo, simplify.add(lo, e))
+    for x in stage.loops:
+        v = vars_[x.name]
+        start, stop = full[v]
+        todo.discard(v)
+        fixed = x.mode in ("vectorize", "unroll")
+        left = []
+        for c in pending:
+            g = as_ge0(c)
+            coefs, _ = simplify.linear(g) if g is not None else ({}, 0)
+            k = coefs.get(v, 0)
+            others = g is not None and k != 0 and not any(v in ir.leaves([t], "var") for t in coefs if t is not v)
+            if not others or fixed:
+                left.append(c)
+                continue
+            assert g is not None
+            rest = simplify.sub(g, simplify.mul(v, integer(k)))  # k*v + rest >= 0
+            inner = {t: Interval(full[t][0], simplify.sub(full[t][1], ONE)) for t in todo}
+            exact = not any(t in todo for t in ir.leaves([rest], "var"))
+            top = rest if exact else _most(rest, inner, todo)
+            if top is None:
+                left.append(c)
+                continue
+            if k < 0:  # v <= floor(rest / -k)
+                stop = simplify.minimum(stop, simplify.add(simplify.floordiv(top, integer(-k)), ONE))
+            else:  # v >= ceil(-rest / k)
+                start = simplify.maximum(start, simplify.neg(simplify.floordiv(top, integer(k))))
+            if not exact:
+                left.append(c)
+        now, pending = _known(left, todo)
+        ranges.append(Range(x.name, v, start, stop, x.mode, x.reduction, tuple(now)))
+    return StageRanges(tuple(ranges), values, domain, tuple(before), shifts)
+
+
+def _most(n: Node, inner: Mapping[Node, Interval], todo: set[Node]) -> Node | None:
+    """The largest value of `n` over the loops further in, if that does not depend on them."""
+    for _ in range(len(inner) + 1):
+        hi = bounds(n, inner).hi
+        if hi is None:
+            return None
+        if not any(t in todo for t in ir.leaves([hi], "var")):
+            return hi
+        n = hi
+    return None
+
+
+def _known(conditions: list[Node], todo: set[Node]) -> tuple[list[Node], list[Node]]:
+    """Conditions that involve no loop further in, and the others."""
+    now, later = [], []
+    for c in conditions:
+        (later if any(t in todo for t in ir.leaves([c], "var")) else now).append(c)
+    return now, later
+
+
+def rounded(stage: Stage, root: Node, r: Interval) -> Interval:
+    """A pure variable's range, extended where a split of it rounds up."""
+    name = root_name(root)
+    for t in stage.transforms:
+        if isinstance(t, Split) and t.parent == name and t.tail == ROUND_UP:
+            assert r.lo is not None
+            n = simplify.mul(simplify.floordiv(simplify.add(extent(r), integer(t.factor - 1)), integer(t.factor)), integer(t.factor))
+            return Interval(r.lo, simplify.sub(simplify.add(r.lo, n), ONE))
+    return r

@@ -1,0 +1,289 @@
+"""What a schedule has decided so far: immutable, so that a refused directive leaves nothing half done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tilewright.lang import ir
+from tilewright.lang.errors import Location, ScheduleError, user_location
+from tilewright.lang.func import Definition, Func, Tensor
+from tilewright.lang.ir import Node
+from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.layout import IndexMap
+
+Key = tuple[str, int]  # a stage: name of the Func, number of the definition (-1: the pure one)
+
+GUARD, SHIFT, ROUND_UP = "guard", "shift", "round_up"
+
+
+def refuse(message: str, code: str, hint: str | None = None, where: Location | None = None) -> ScheduleError:
+    return ScheduleError(message, code=f"schedule.{code}", hint=hint, where=where or user_location())
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop of a stage. `reduction`: it runs over (a part of) a reduction variable."""
+
+    name: str
+    reduction: bool
+    mode: str = "serial"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """parent = outer * factor + inner."""
+
+    parent: str
+    outer: str
+    inner: str
+    factor: int
+    tail: str = GUARD
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """fused = outer * (extent of inner) + inner."""
+
+    outer: str
+    inner: str
+    fused: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCache:
+    """A tile of the stage's own Func that lives for one iteration of `loop`."""
+
+    loop: str
+    name: str
+    memory: str
+    layout: IndexMap | None = None
+    location: Location | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchMark:
+    """Touch what `tensor` is needed for `distance` iterations of `loop` later."""
+
+    tensor: str
+    loop: str
+    distance: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One definition and the loops that run it, outermost first."""
+
+    key: Key
+    definition: Definition
+    loops: tuple[Loop, ...]
+    transforms: tuple[Split | Fuse, ...] = ()
+    write_cache: WriteCache | None = None
+    prefetches: tuple[PrefetchMark, ...] = ()
+    scheduled: bool = False  # a directive names it
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """The variables of the definition, in the order of the algorithm: pure ones, then reduction variables."""
+        d = self.definition
+        return (*d.pure_vars, *(d.rdom.rvars if d.rdom is not None else ()))
+
+    def loop(self, name: str) -> Loop:
+        for x in self.loops:
+            if x.name == name:
+                return x
+        raise KeyError(name)
+
+    def depth(self, name: str) -> int:
+        """Position of a loop, 0 outermost."""
+        return next(k for k, x in enumerate(self.loops) if x.name == name)
+
+    def with_loop(self, name: str, **changes: object) -> Stage:
+        return replace(self, loops=tuple(replace(x, **changes) if x.name == name else x for x in self.loops))  # type: ignore[arg-type]
+
+
+def root_name(root: Node) -> str:
+    return root.attr if root.op == "var" else root.attr[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a Func is computed or stored: inline, at the root, or inside a loop of a stage."""
+
+    kind: str  # inline | root | at
+    stage: Key | None = None
+    loop: str | None = None
+
+
+INLINE, ROOT = Place("inline"), Place("root")
+
+
+@dataclass(frozen=True, eq=False)
+class FuncState:
+    """Placement, storage and layout of one Func. `origin`: algorithm, cache_read or rfactor."""
+
+    func: Func
+    compute: Place
+    store: Place | None = None  # None: where it is computed
+    memory: str = "main"
+    layout: IndexMap | None = None
+    origin: str = "algorithm"
+    placed: bool = False  # a directive said where
+
+    @property
+    def stored(self) -> Place:
+        return self.store or self.compute
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The program under a schedule: Funcs and stages by name, and what has been promised."""
+
+    pipeline: Pipeline
+    funcs: Mapping[str, FuncState]
+    stages: Mapping[Key, Stage]
+    reassociations: tuple[str, ...] = ()  # directives that change the order of float reductions
+
+    @cached_property
+    def outputs(self) -> frozenset[str]:
+        return frozenset(o.func.name for o in self.pipeline.outputs) | {f.name for f in self.pipeline.inouts}
+
+    def stages_of(self, func: str) -> tuple[Stage, ...]:
+        return tuple(self.stages[k] for k in sorted(k for k in self.stages if k[0] == func))
+
+    def address(self, key: Key) -> str:
+        """How a stage is written: `C`, `C.init`, `C.update`, `C.update[1]`."""
+        name, number = key
+        keys = [k for k in self.stages if k[0] == name]
+        if number < 0:
+            return name if len(keys) == 1 else f"{name}.init"
+        updates = sum(1 for k in keys if k[1] >= 0)
+        return f"{name}.update" if updates == 1 else f"{name}.update[{number}]"
+
+    def loop_address(self, key: Key, loop: str) -> str:
+        return f"{self.address(key)}.{loop}"
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Names of the Funcs, producers first."""
+        done: dict[str, None] = {}
+        for root in self.funcs:
+            stack = [(root, False)]
+            while stack:
+                name, ready = stack.pop()
+                if name in done:
+                    continue
+                if ready:
+                    done[name] = None
+                    continue
+                stack.append((name, True))
+                stack.extend((p, False) for p in reversed(self.producers(name)) if p not in done and p != name)
+        return tuple(done)
+
+    def producers(self, name: str) -> list[str]:
+        """Names of the Funcs that the stages of `name` read."""
+        found: dict[str, None] = {}
+        for s in self.stages_of(name):
+            for n in ir.leaves(s.definition.roots, "load"):
+                if isinstance(n.attr[0], Func) and n.attr[0].name in self.funcs:
+                    found[n.attr[0].name] = None
+        return list(found)
+
+    def consumers(self, tensor: Tensor) -> list[Stage]:
+        """Stages of other Funcs that read a tensor."""
+        return [
+            s for s in self.stages.values()
+            if s.definition.func is not tensor
+            and any(n.attr[0] is tensor for n in ir.leaves(s.definition.roots, "load"))
+        ]  # fmt: skip
+
+    def with_stage(self, stage: Stage) -> State:
+        return replace(self, stages={**self.stages, stage.key: stage})
+
+    def with_func(self, func: FuncState) -> State:
+        return replace(self, funcs={**self.funcs, func.func.name: func})
+
+
+def make_stage(definition: Definition) -> Stage:
+    """A stage as the algorithm has it: pure loops outside, reduction loops inside in declared order."""
+    d = definition
+    loops = [Loop(v.attr, False) for v in d.pure_vars]
+    if d.rdom is not None:
+        loops += [Loop(n, True) for n in d.rdom.ranges]
+    return Stage((d.func.name, d.number), d, tuple(loops))
+
+
+def initial_state(pipeline: Pipeline) -> State:
+    """Nothing scheduled: pure Funcs are inlined, reductions and outputs stand at the root."""
+    funcs: dict[str, FuncState] = {}
+    stages: dict[Key, Stage] = {}
+    fixed = {o.func.name for o in pipeline.outputs} | {f.name for f in pipeline.inouts}
+    for f in pipeline.funcs:
+        inline = not f.updates and f.name not in fixed
+        funcs[f.name] = FuncState(f, INLINE if inline else ROOT)
+        for d in f.definitions:
+            stages[(f.name, d.number)] = make_stage(d)
+    return State(pipeline, funcs, stages)
+
+
+# Names ----------------------------------------------------------------------------------------------------------
+
+
+def _closest(word: str, known: Iterable[str]) -> str:
+    import difflib
+
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(word, names, 1)
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return (f"did you mean {near[0]}? " if near else "") + f"known: {shown}"
+
+
+def find_stage(state: State, text: str) -> Stage:
+    """A stage by its address; a Func's name alone is its only stage, or its last one where it has several."""
+    for key, stage in state.stages.items():
+        if state.address(key) == text or f"{key[0]}.update[{key[1]}]" == text:
+            return stage
+    if text in state.funcs:
+        found = state.stages_of(text)
+        if len(found) == 1:
+            return found[0]
+        raise refuse(
+            f"{text} has several stages", "ambiguous-stage",
+            "say which: " + ", ".join(state.address(s.key) for s in found),
+        )  # fmt: skip
+    head, _, tail = text.partition(".")
+    if tail == "update" and len([k for k in state.stages if k[0] == head and k[1] >= 0]) > 1:
+        raise refuse(f"{text}: {head} has several updates", "ambiguous-stage", f"write {head}.update[0], ...")
+    raise refuse(f"there is no stage {text!r}", "unknown-stage", _closest(text, map(state.address, state.stages)))
+
+
+def find_loop(state: State, text: str, within: Stage | None = None) -> tuple[Stage, str]:
+    """A loop by address (`C.update.io`) or by its short name where that is unique."""
+    if within is not None:
+        if any(x.name == text for x in within.loops):
+            return within, text
+        raise refuse(
+            f"{state.address(within.key)} has no loop {text!r}", "unknown-loop",
+            _closest(text, [x.name for x in within.loops]),
+        )  # fmt: skip
+    head, dot, name = text.rpartition(".")
+    if dot:
+        stage = find_stage(state, head)
+        return find_loop(state, name, stage)
+    found = [s for s in state.stages.values() if any(x.name == text for x in s.loops)]
+    if len(found) == 1:
+        return found[0], text
+    every = [state.loop_address(s.key, x.name) for s in state.stages.values() for x in s.loops]
+    if found:
+        raise refuse(
+            f"the loop name {text!r} is ambiguous", "ambiguous-loop",
+            "write one of: " + ", ".join(state.loop_address(s.key, text) for s in found),
+        )  # fmt: skip
+    raise refuse(f"there is no loop {text!r}", "unknown-loop", _closest(text, every))
+
+
+def find_func(state: State, name: str) -> FuncState:
+    if name not in state.funcs:
+        raise refuse(f"there is no Func {name!r}", "unknown-func", _closest(name, state.funcs))
+    return state.funcs[name]
