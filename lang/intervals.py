@@ -223,6 +223,27 @@ def _max(x: Interval, y: Interval) -> Interval:
     return Interval(lo, None if x.hi is None or y.hi is None else maximum(x.hi, y.hi))
 
 
+def _extreme(fn):
+    """min and max; where the two arguments move against each other, half their sum is a bound: min(k, n - k) <= n/2."""
+
+    def rule(a: _Analysis, n: Node) -> Interval:
+        x, y = n.args
+        found = fn(a._get(x), a._get(y))
+        if n.dtype is not index:
+            return found
+        total = add(x, y)
+        if len(simplify.linear(total)[0]) >= len(simplify.linear(x)[0]) + len(simplify.linear(y)[0]):
+            return found
+        r = bounds(total, a.env)
+        if n.op == "min" and r.hi is not None:
+            return intersect(found, Interval(None, floordiv(r.hi, integer(2))))
+        if n.op == "max" and r.lo is not None:
+            return intersect(found, Interval(neg(floordiv(neg(r.lo), integer(2))), None))
+        return found
+
+    return rule
+
+
 def _floordiv(a: _Analysis, n: Node) -> Interval:
     x, d = a._get(n.args[0]), n.args[1]
     if d.op == "const" and d.attr > 0:
@@ -280,7 +301,7 @@ def _shr(a: _Analysis, n: Node) -> Interval:
 
 _RULES = {
     "const": lambda a, n: point(integer(n.attr)),
-    "add": _ring(_add), "sub": _ring(_sub), "mul": _ring(_times), "min": _ring(_min), "max": _ring(_max),
+    "add": _ring(_add), "sub": _ring(_sub), "mul": _ring(_times), "min": _extreme(_min), "max": _extreme(_max),
     "neg": lambda a, n: _sub(point(integer(0)), a._get(n.args[0])),
     "floordiv": _floordiv, "mod": _mod, "abs": _abs, "cast": _cast, "and": _and, "shr": _shr,
     "select": _Analysis.select,

@@ -78,6 +78,8 @@ class _Plan:
 
 def run_definition(d: Definition, span: Span, m: Machine) -> None:
     """Execute `d` at every point of its domain, where its Func has the region `span`."""
+    if any(a >= b for a, b in span):
+        return
     plan = _plan(d, span, m)
     if any(a.start >= a.stop for a in (*plan.parallel, *plan.sequential)):
         return
@@ -177,10 +179,6 @@ def _mask(plan: _Plan, env: dict[Node, Any], m: Machine) -> np.ndarray | None:
     return out
 
 
-def _stored(value: np.ndarray, t: DType) -> np.ndarray:
-    return value if value.dtype == t.np else value.astype(t.np)
-
-
 def _at_once(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
     """No point of the chunk reads what another one writes; of several writes to one element the last stays."""
     d, buffer = plan.d, m.buffers[plan.d.func]
@@ -188,7 +186,7 @@ def _at_once(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machi
     got = m.values((*d.lhs, *d.values), env)
     mask = _mask(plan, env, m)
     where = [_full_rank(i, len(shape)) for i in got[:rank]]
-    values = [np.broadcast_to(_stored(v, t), shape) for v, t in zip(got[rank:], d.func.dtypes, strict=True)]
+    values = [np.broadcast_to(_stored_as(v, t.np), shape) for v, t in zip(got[rank:], d.func.dtypes, strict=True)]
     for data, v in zip(buffer.data, values, strict=True):
         put(data, buffer.origin, where, v, mask)
 
@@ -234,17 +232,33 @@ def _neutral(op: str, t: DType) -> Any:
     return t.np.type(value)
 
 
-def _state(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> list[np.ndarray]:
-    """The block's elements, one array a component with a leading dimension of 1; also where they are (last entries)."""
-    where = [_full_rank(i, len(shape)) for i in m.values(plan.d.lhs, env)]
-    buffer = m.buffers[plan.d.func]
-    return [_window(data, buffer.origin, where) for data in buffer.data]
+class _State:
+    """The elements that a block updates, with a leading dimension of 1: views of the buffers if slices express them."""
+
+    def __init__(self, plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine):
+        self.buffer = m.buffers[plan.d.func]
+        self.shape = (1, *shape[1:])
+        self.where = [_full_rank(i, len(shape)) for i in m.values(plan.d.lhs, env)]
+        self.values: list[np.ndarray] = []
+        for data in self.buffer.data:
+            view = window(data, self.buffer.origin, self.where) if self.where else data.reshape((1,))
+            self.whole = view is not None and view.shape == self.shape
+            got = view if view is not None and self.whole else gather(data, self.buffer.origin, self.where)
+            self.values.append(got)
+
+    def store(self, values: Sequence[np.ndarray], mask: np.ndarray | None) -> None:
+        """Put new values back; without a mask of their own for points that no step executes."""
+        executed = None if mask is None else _full_rank(mask, len(self.shape)).any(axis=0, keepdims=True)
+        for k, v in enumerate(values):
+            if self.whole:
+                self.values[k][...] = v
+            else:
+                new = np.broadcast_to(_stored_as(v, self.values[k].dtype), self.shape)
+                put(self.buffer.data[k], self.buffer.origin, self.where, new, executed)
 
 
-def _window(data: np.ndarray, origin: Sequence[int], where: list[np.ndarray]) -> np.ndarray:
-    view = window(data, origin, where) if where else data.reshape((1,))
-    assert view is not None  # the left side consists of Vars, constants and evenly running reduction variables
-    return view
+def _stored_as(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return value if value.dtype == dtype else value.astype(dtype)
 
 
 def _fold_by_ufunc(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
@@ -256,25 +270,27 @@ def _fold_by_ufunc(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m:
     if mask is not None:
         values = np.where(mask, values, _neutral(op, t))
     values = _full_rank(values, len(shape))
-    (state,) = _state(plan, env, shape, m)
-    n = shape[0]
+    state = _State(plan, env, shape, m)
+    n, total = shape[0], state.values[0]
     with np.errstate(all="ignore"):
         if n > 4 and prod(shape[1:]) < FEW:
             line = np.empty((n + 1, *shape[1:]), t.np)
-            line[:1] = state
+            line[:1] = total
             line[1:] = values
-            state[...] = ufunc.accumulate(line, axis=0, dtype=t.np)[-1:]
-            return
-        for k in range(n):
-            ufunc(state, values[k : k + 1] if len(values) > 1 else values, out=state)
+            total = ufunc.accumulate(line, axis=0, dtype=t.np)[-1:]
+        else:
+            for k in range(n):
+                ufunc(total, values[k : k + 1] if len(values) > 1 else values, out=total)
+    if total is not state.values[0] or not state.whole:
+        state.store([total], mask)
 
 
 def _fold(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
     """Point by point, with the block's elements at hand."""
-    d, dtypes = plan.d, plan.d.func.dtypes
-    windows = _state(plan, env, shape, m)
+    d = plan.d
+    kept = _State(plan, env, shape, m)
     mask = _mask(plan, env, m)
-    state = [w.astype(t.compute.np) for w, t in zip(windows, dtypes, strict=True)]
+    state: list[Any] = [v.astype(t.compute.np) for v, t in zip(kept.values, d.func.dtypes, strict=True)]
     chunk = _Chunk(plan.frontier, m.values(plan.frontier, env), len(shape))
     masks = None if mask is None else _full_rank(mask, len(shape))
     with np.errstate(all="ignore"):
@@ -288,8 +304,7 @@ def _fold(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine)
                 here = masks[min(k, len(masks) - 1)][None]
                 new = [np.where(here, v, s) for v, s in zip(new, state, strict=True)]
             state = new
-    for w, v in zip(windows, state, strict=True):
-        w[...] = v.astype(w.dtype)
+    kept.store(state, mask)
 
 
 class _Chunk:
@@ -352,5 +367,5 @@ def _point_by_point(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m
                     values[n] = apply(n, [values[a] for a in n.args])
             where = [_full_rank(np.asarray(values[i]), ndim) for i in d.lhs]
             for data, v, t in zip(buffer.data, d.values, d.func.dtypes, strict=True):
-                new = np.broadcast_to(_stored(np.asarray(values[v]), t), (1, *shape[1:]))
+                new = np.broadcast_to(_stored_as(np.asarray(values[v]), t.np), (1, *shape[1:]))
                 put(data, buffer.origin, where, new, here)
