@@ -1,0 +1,26 @@
+"""Native emission: from the loop IR to LLVM IR text with explicit vectors."""
+
+from __future__ import annotations
+
+from tilewright.codegen.emit.counters import (
+    Counts,
+    counter_count,
+    counter_layout,
+    decode_counters,
+    memory_layout,
+)
+from tilewright.codegen.emit.function import emit_program
+from tilewright.codegen.emit.region import Shared
+from tilewright.codegen.loops import Program
+
+__all__ = ["Counts", "counter_count", "counter_layout", "decode_counters", "emit", "memory_layout"]
+
+
+def emit(program: Program, *, instrument: bool = False, aliases: frozenset[frozenset[str]] = frozenset()) -> str:
+    """LLVM IR text of a module with the kernel `program.symbol` (see `codegen.abi` for its C interface).
+
+    `aliases` are pairs of buffer names that may share memory; all others are promised not to overlap where one of
+    them is written. With `instrument` the kernel takes one more data pointer, to its counters (`counter_layout`),
+    and runs parallel loops serially. Raises CompileError for what the back end can't do.
+    """
+    return emit_program(Shared(program, aliases, instrument))

@@ -1,0 +1,231 @@
+"""Loads and stores, one element or one a lane, plain or under a mask; nothing but the elements asked for is touched.
+
+Known lane patterns become vector accesses: contiguous, reversed, and any pattern in a small window, which is read by
+full vectors inside the window and shuffled. The rest goes lane by lane. Lanes that a mask switches off read a zero
+constant or write to a scratch slot, chosen by address, so that no branch is needed.
+"""
+
+from __future__ import annotations
+
+from tilewright.codegen.emit import convert
+from tilewright.codegen.emit.builder import float_text, memory_type, shaped, splat, suffix, value_type
+from tilewright.codegen.emit.counters import count
+from tilewright.codegen.emit.index import Access, address, alignment, lane_addresses
+from tilewright.codegen.emit.region import Region, Value
+from tilewright.codegen.loops import Buffer
+from tilewright.lang.types import DType
+
+_WINDOW = 4  # lanes spread over up to this many vectors' worth of elements are read by whole vectors
+
+
+def zero(t: DType, n: int) -> str:
+    """The zero of a value type."""
+    s = value_type(t)
+    return splat(s, float_text(0.0) if t.is_float else "false" if t.is_bool else "0", n)
+
+
+def _memory_zero(t: DType, n: int) -> str:
+    return "zeroinitializer" if n else {"half": "0xH0000"}.get(memory_type(t), "0.0" if t.is_float else "0")
+
+
+def step(a: Access) -> int | None:
+    """The constant distance from lane to lane, where there is one."""
+    if a.offsets is None or a.strides or a.dynamic:
+        return None
+    d = a.offsets[1] - a.offsets[0]
+    return d if all(y - x == d for x, y in zip(a.offsets, a.offsets[1:], strict=False)) else None
+
+
+# loads ----------------------------------------------------------------------------------------------------------
+
+
+def load(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
+    """The elements that an access reads, as values of the compute type; zero where `mask` does not hold."""
+    if a.uniform or step(a) == 0:
+        const = a.const if a.offsets is None else a.offsets[0]
+        return _load_uniform(r, b, Access(a.terms, const), mask)
+    assert r.lanes is not None
+    n = r.lanes.n
+    count(r, b, "load", n, mask)
+    if mask is not None and not mask[1]:
+        raw = _load_if(r, b, a, mask[0])
+    else:
+        raw = _load_lanes(r, b, a, None if mask is None else mask[0])
+    return convert.widen(r.f, b.dtype, n, raw), True
+
+
+def _load_uniform(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
+    f, t = r.f, b.dtype
+    m, element = None, memory_type(t)
+    if mask is not None:
+        assert not mask[1] or r.lanes is not None
+        m = f.any(mask[0], r.lanes.n) if mask[1] and r.lanes else mask[0]
+    count(r, b, "load", 1, None if m is None else (m, False))
+    p = address(r, b, a.terms, a.const)
+    align = alignment(b, a.terms, a.const)
+    if m is not None:
+        p, align = f.op(f"select i1 {m}, ptr {p}, ptr {_zeros(r)}"), t.bytes
+    x = convert.widen(f, t, 0, f.op(f"load {element}, ptr {p}, align {align}"))
+    if mask is None or not mask[1]:
+        return x, False
+    assert r.lanes is not None
+    n, s = r.lanes.n, value_type(t.compute)
+    wide = f.broadcast(s, x, n)
+    return f.select(n, mask[0], shaped(s, n), wide, zero(t.compute, n)), True
+
+
+def _zeros(r: Region) -> str:
+    """A constant in memory that reads as zero for every type."""
+    r.shared.module.globals["zeros"] = "@tw.zeros = internal unnamed_addr constant [8 x i8] zeroinitializer, align 8"
+    return "@tw.zeros"
+
+
+def _load_if(r: Region, b: Buffer, a: Access, condition: str) -> str:
+    """All lanes or none."""
+    assert r.lanes is not None
+    f, n = r.f, r.lanes.n
+    ty = shaped(memory_type(b.dtype), n)
+    before, inside, after = f.block, f.label("load"), f.label("loaded")
+    f.branch(condition, inside, after)
+    f.begin(inside)
+    with r.scope():
+        x = _load_lanes(r, b, a, None)
+    last = f.block
+    f.br(after)
+    f.begin(after)
+    return f.op(f"phi {ty} [ {x}, %{last} ], [ zeroinitializer, %{before} ]")
+
+
+def _load_lanes(r: Region, b: Buffer, a: Access, mask: str | None) -> str:
+    assert r.lanes is not None and a.offsets is not None
+    n, d = r.lanes.n, step(a)
+    if d == 1:
+        return _load_contiguous(r, b, a, a.offsets[0], mask)
+    if d == -1:
+        back = list(range(n - 1, -1, -1))
+        if mask is not None:
+            mask = r.f.shuffle("i1", n, mask, "poison", back)
+        x = _load_contiguous(r, b, a, a.offsets[-1], mask)
+        return r.f.shuffle(memory_type(b.dtype), n, x, "poison", back)
+    known = not a.strides and not a.dynamic
+    if known and mask is None and n >= 4 and max(a.offsets) - min(a.offsets) < _WINDOW * n:
+        return _load_window(r, b, a)
+    return _load_scattered(r, b, a, mask)
+
+
+def _load_contiguous(r: Region, b: Buffer, a: Access, first: int, mask: str | None) -> str:
+    assert r.lanes is not None
+    f, n, element = r.f, r.lanes.n, memory_type(b.dtype)
+    ty = shaped(element, n)
+    p, align = address(r, b, a.terms, first), alignment(b, a.terms, first)
+    if mask is None:
+        return f.op(f"load {ty}, ptr {p}, align {align}")
+    name, m = f"llvm.masked.load.{suffix(element, n)}.p0", f"<{n} x i1>"
+    f.declare(name, ty, f"ptr, {m}, {ty}")
+    return f.op(f"call {ty} @{name}(ptr align {align} {p}, {m} {mask}, {ty} zeroinitializer)")
+
+
+def _load_window(r: Region, b: Buffer, a: Access) -> str:
+    """Whole vectors that cover the window from the first to the last element touched, and shuffles."""
+    assert r.lanes is not None and a.offsets is not None
+    f, n, element = r.f, r.lanes.n, memory_type(b.dtype)
+    low, high = min(a.offsets), max(a.offsets)
+    if high - low + 1 < n:  # fewer elements than lanes: a shorter vector and one shuffle
+        m = high - low + 1
+        p, align = address(r, b, a.terms, low), alignment(b, a.terms, low)
+        x = f.op(f"load {shaped(element, m)}, ptr {p}, align {align}")
+        return f.shuffle(element, m, x, "poison", [o - low for o in a.offsets])
+    starts = list(range(low, high + 2 - n, n))
+    if starts[-1] + n <= high:
+        starts.append(high + 1 - n)  # overlaps the one before; never beyond the last element
+    out: str | None = None
+    done: set[int] = set()
+    for s in starts:
+        lanes = [i for i, o in enumerate(a.offsets) if i not in done and s <= o < s + n]
+        if not lanes:
+            continue
+        piece = f.op(f"load {shaped(element, n)}, ptr {address(r, b, a.terms, s)}, align {alignment(b, a.terms, s)}")
+        if out is None:
+            out = f.shuffle(element, n, piece, "poison", [max(0, min(n - 1, o - s)) for o in a.offsets])
+        else:
+            out = f.shuffle(element, n, out, piece, [n + a.offsets[i] - s if i in lanes else i for i in range(n)])
+        done.update(lanes)
+    assert out is not None
+    return out
+
+
+def _load_scattered(r: Region, b: Buffer, a: Access, mask: str | None) -> str:
+    assert r.lanes is not None
+    f, n, element = r.f, r.lanes.n, memory_type(b.dtype)
+    out = "poison"
+    for i, p in enumerate(lane_addresses(r, b, a)):
+        if mask is not None:
+            p = f.op(f"select i1 {f.extract('i1', n, mask, i)}, ptr {p}, ptr {_zeros(r)}")
+        x = f.op(f"load {element}, ptr {p}, align {b.dtype.bytes}")
+        out = f.insert(element, n, out, x, i)
+    return out
+
+
+# stores ---------------------------------------------------------------------------------------------------------
+
+
+def store(r: Region, b: Buffer, a: Access, value: Value) -> None:
+    """Write a value (uniform ones to every lane's element) under the statement's mask."""
+    f, t = r.f, b.dtype
+    if r.lanes is None:
+        count(r, b, "store", 1)
+        x = convert.narrow(f, t, 0, value[0])
+        p, align = address(r, b, a.terms, a.const), alignment(b, a.terms, a.const)
+        f.do(f"store {memory_type(t)} {x}, ptr {p}, align {align}")
+        return
+    n, s = r.lanes.n, value_type(t.compute)
+    if a.uniform and not value[1]:  # the same element and value in all lanes, of which one at least is active
+        count(r, b, "store", 1)
+        x = convert.narrow(f, t, 0, value[0])
+        f.do(f"store {memory_type(t)} {x}, ptr {address(r, b, a.terms, a.const)}, align {t.bytes}")
+        return
+    count(r, b, "store", n, (r.mask, True) if r.mask else None)
+    x = convert.narrow(f, t, n, value[0] if value[1] else f.broadcast(s, value[0], n))
+    d = step(a)
+    if d == 1:
+        assert a.offsets is not None
+        _store_contiguous(r, b, a, a.offsets[0], x, r.mask)
+    elif d == -1:
+        assert a.offsets is not None
+        back = list(range(n - 1, -1, -1))
+        mask = f.shuffle("i1", n, r.mask, "poison", back) if r.mask else None
+        _store_contiguous(r, b, a, a.offsets[-1], f.shuffle(memory_type(t), n, x, "poison", back), mask)
+    else:
+        _store_scattered(r, b, a, x)
+
+
+def _store_contiguous(r: Region, b: Buffer, a: Access, first: int, x: str, mask: str | None) -> None:
+    assert r.lanes is not None
+    f, n, element = r.f, r.lanes.n, memory_type(b.dtype)
+    ty = shaped(element, n)
+    p, align = address(r, b, a.terms, first), alignment(b, a.terms, first)
+    if mask is None:
+        f.do(f"store {ty} {x}, ptr {p}, align {align}")
+    elif b in r.stacked and not a.terms and 0 <= first < b.size.attr:  # type: ignore[union-attr]
+        # private memory of this function: blending keeps it in registers (stacked buffers are padded by a vector)
+        old = f.op(f"load {ty}, ptr {p}, align {align}")
+        f.do(f"store {ty} {f.select(n, mask, ty, x, old)}, ptr {p}, align {align}")
+    else:
+        name, m = f"llvm.masked.store.{suffix(element, n)}.p0", f"<{n} x i1>"
+        f.declare(name, "void", f"{ty}, ptr, {m}")
+        f.do(f"call void @{name}({ty} {x}, ptr align {align} {p}, {m} {mask})")
+
+
+def _store_scattered(r: Region, b: Buffer, a: Access, x: str) -> None:
+    """Lane by lane in lane order, so that the last active one wins where lanes meet."""
+    assert r.lanes is not None
+    f, n, element = r.f, r.lanes.n, memory_type(b.dtype)
+    if a.uniform:
+        places = [address(r, b, a.terms, a.const)] * n
+    else:
+        places = lane_addresses(r, b, a)
+    scratch = f.alloca("[8 x i8]", 8) if r.mask else ""
+    for i, p in enumerate(places):
+        if r.mask:
+            p = f.op(f"select i1 {f.extract('i1', n, r.mask, i)}, ptr {p}, ptr {scratch}")
+        f.do(f"store {element} {f.extract(element, n, x, i)}, ptr {p}, align {b.dtype.bytes}")

@@ -1,0 +1,128 @@
+"""Parallel loops: the body becomes a function of its own, called per iteration or handed to the caller's executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.codegen.emit.region import Region
+from tilewright.codegen.emit.values import scalar
+from tilewright.codegen.loops import For, Stmt
+from tilewright.lang.errors import CompileError
+
+
+def signature(child: Region) -> tuple[list[Any], str]:
+    """What a finished region takes from around it, and its parameter list."""
+    keys = list(child.captures)
+    return keys, ", ".join(f"{child.parameter(k)} {child.captures[k]}" for k in keys)
+
+
+def finish(child: Region, name: str, parameters: str) -> None:
+    """Close a region's function and put it into the module."""
+    f = child.f
+    f.do("ret i32 0")
+    lines = [f"define internal i32 @{name}({parameters}) nounwind {{", "entry:", *f.head, *f.lines, "}"]
+    f.module.functions.append("\n".join(lines))
+
+
+def arguments(r: Region, keys: list[Any]) -> list[str]:
+    """The operands, in this region, of what a child captured, with their types."""
+    return [f"{r.captured_type(k)} {r.supply(k)}" for k in keys]
+
+
+def release(r: Region, p: str) -> None:
+    """Give a block back to the caller's allocator."""
+    f, context = r.f, r.captured("context")
+    fn = f.op(f"load ptr, ptr {f.op(f'getelementptr i8, ptr {context}, i64 24')}")
+    f.do(f"call void {fn}(ptr {context}, ptr {p})")
+
+
+def leave(r: Region, code: str) -> None:
+    """Return early with a code; what is held goes back first."""
+    for p in reversed(r.held):
+        release(r, p)
+    r.f.do(f"ret i32 {code}")
+
+
+def emit_parallel(r: Region, s: For, emit_statement: Callable[[Region, Stmt], None]) -> None:
+    """`for var in start..stop` by the executor of the context; serially where there is one thread or one iteration."""
+    if r.lanes is not None:
+        raise CompileError(
+            f"the parallel loop {s.var.attr!r} stands inside the vectorized loop {r.lanes.var.attr!r}",
+            code="vectorize.parallel",
+        )
+    f = r.f
+    start, stop = scalar(r, s.start), scalar(r, s.stop)
+    name, keys = _outline(r, s, emit_statement)
+    given = arguments(r, keys)
+    context = r.captured("context")
+    enter, check, serial, threads, end = (f.label(x) for x in ("enter", "check", "serial", "threads", "end"))
+    trips = f.op(f"sub nsw i64 {stop}, {start}")
+    f.branch(f.op(f"icmp sgt i64 {trips}, 0"), enter, end)
+    f.begin(enter)
+    workers = f.op(f"load i64, ptr {context}")
+    one = f.op(f"icmp slt i64 {workers}, 2")
+    single = f.op(f"icmp eq i64 {trips}, 1")
+    f.branch(f.op(f"or i1 {one}, {single}"), serial, threads)
+
+    f.begin(serial)
+    hole, i = f.hole(), f.name()
+    code = f.op(f"call i32 @{name}({', '.join([f'i64 {i}', *given])})")
+    following = f.op(f"add nsw i64 {i}, 1")
+    more = f.op(f"icmp slt i64 {following}, {stop}")
+    good = f.op(f"icmp eq i32 {code}, 0")
+    f.fill(hole, f"{i} = phi i64 [ {start}, %{enter} ], [ {following}, %{serial} ]")
+    f.branch(f.op(f"and i1 {more}, {good}"), serial, check)
+
+    f.begin(threads)
+    result = _hand_out(r, name, keys, given, context, start, trips)
+    f.br(check)
+
+    f.begin(check)
+    final = f.op(f"phi i32 [ {code}, %{serial} ], [ {result}, %{threads} ]")
+    failed = f.label("failed")
+    f.branch(f.op(f"icmp eq i32 {final}, 0"), end, failed)
+    f.begin(failed)
+    leave(r, final)
+    f.begin(end)
+    r.touch(r.shared.writes(s.body))
+
+
+def _outline(r: Region, s: For, emit_statement: Callable[[Region, Stmt], None]) -> tuple[str, list[Any]]:
+    """The loop's body as a function of the iteration and of what it uses from outside."""
+    r.shared.regions += 1
+    name = f"{r.shared.program.symbol}.body{r.shared.regions}"
+    child = Region(r.shared, r)
+    child.depth[s.var] = 1
+    child.put(s.var, "%i")
+    emit_statement(child, s.body)
+    keys, parameters = signature(child)
+    finish(child, name, ", ".join(p for p in ("i64 %i", parameters) if p))
+    return name, keys
+
+
+def _hand_out(r: Region, name: str, keys: list[Any], given: list[str], context: str, start: str, trips: str) -> str:
+    """Fill the environment and call the executor; its code."""
+    f = r.f
+    struct = "{ " + ", ".join(["i64", *(r.captured_type(k) for k in keys)]) + " }"
+    env = f.alloca(struct, 8)
+    for i, x in enumerate([f"i64 {start}", *given]):
+        p = f.op(f"getelementptr {struct}, ptr {env}, i64 0, i32 {i}")
+        f.do(f"store {x}, ptr {p}")
+    _task(r, name, keys, struct)
+    executor = f.op(f"load ptr, ptr {f.op(f'getelementptr i8, ptr {context}, i64 8')}")
+    return f.op(f"call i32 {executor}(ptr {context}, ptr @{name}.task, ptr {env}, i64 {trips})")
+
+
+def _task(r: Region, name: str, keys: list[Any], struct: str) -> None:
+    """What the executor calls: unpacks the environment and runs one iteration."""
+    lines = [f"define internal i32 @{name}.task(ptr %env, i64 %task) nounwind {{"]
+    given = []
+    for i, ty in enumerate(["i64", *(r.captured_type(k) for k in keys)]):
+        lines.append(f"  %p{i} = getelementptr {struct}, ptr %env, i64 0, i32 {i}")
+        lines.append(f"  %x{i} = load {ty}, ptr %p{i}")
+        given.append(f"{ty} %x{i}")
+    lines.append("  %i = add nsw i64 %x0, %task")
+    lines.append(f"  %code = call i32 @{name}({', '.join(['i64 %i', *given[1:]])})")
+    lines += ["  ret i32 %code", "}"]
+    r.f.module.functions.append("\n".join(lines))

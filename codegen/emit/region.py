@@ -1,0 +1,274 @@
+"""The state of emitting one LLVM function: what is known at this point of the text, and what comes from outside.
+
+A region is a function made of a part of the program: the kernel's entry, its body, the body of a parallel loop.
+What it needs from the region around it (buffer pointers, loop variables, sizes, ...) becomes a parameter.
+
+Values already computed are kept in a memo. Entries made in a loop body or a branch end with it. An entry that
+depends on loads carries the versions of the buffers it read and is void once one of them was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.codegen.emit.builder import Function, Module, value_type
+from tilewright.codegen.loops import UNROLL, VECTORIZE, Allocate, Buffer, For, Program, Stmt, Store, children, walk
+from tilewright.lang.errors import CompileError
+from tilewright.lang.ir import Node, is_const, postorder
+from tilewright.lang.simplify import Linear, sub
+
+Value = tuple[str, bool]  # operand, and whether it differs by lane
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What an expression depends on: loop variables, buffers, and those variables that unrolling makes constant."""
+
+    vars: frozenset[Node]
+    buffers: frozenset[Buffer]
+    unrolled: tuple[Node, ...]
+
+
+_NOTHING: frozenset = frozenset()
+
+
+def trip_count(s: For) -> int | None:
+    """The number of iterations where it is constant."""
+    d = sub(s.stop, s.start)
+    return max(0, d.attr) if is_const(d) else None
+
+
+def substituted(s: For) -> bool:
+    """Whether the loop's variable is replaced by its values: unrolled loops, and vectors of one lane."""
+    return s.mode == UNROLL or (s.mode == VECTORIZE and trip_count(s) == 1)
+
+
+@dataclass(eq=False, slots=True)
+class Shared:
+    """What all regions of one program share."""
+
+    program: Program
+    aliases: frozenset[frozenset[str]]
+    instrument: bool
+    module: Module = field(default_factory=Module)
+    infos: dict[Node, Info] = field(default_factory=dict)
+    linears: dict[Any, Linear] = field(default_factory=dict)
+    written: dict[Stmt, frozenset[Buffer]] = field(default_factory=dict)
+    regions: int = 0
+    # filled from the program
+    unrolled: frozenset[Node] = _NOTHING
+    buffers: tuple[Buffer, ...] = ()
+    lanes: int = 1
+    related: dict[Buffer, tuple[Buffer, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        statements = list(walk(self.program.body))
+        self.unrolled = frozenset(s.var for s in statements if isinstance(s, For) and substituted(s))
+        counts = [trip_count(s) or 1 for s in statements if isinstance(s, For) and s.mode == VECTORIZE]
+        self.lanes = max(counts, default=1)
+        temporaries = (s.buffer for s in statements if isinstance(s, Allocate))
+        self.buffers = tuple(dict.fromkeys((*self.program.arguments, *temporaries)))
+        named: dict[str, list[Buffer]] = {}
+        for b in self.buffers:
+            named.setdefault(b.name, []).append(b)
+        for b in self.buffers:
+            near = {name for pair in self.aliases if b.name in pair for name in pair} | {b.name}
+            self.related[b] = tuple(c for name in near for c in named.get(name, ()))
+
+    def distinct(self, b: Buffer) -> bool:
+        """Whether nothing else points into the buffer."""
+        return not any(b.name in pair and len(pair) > 1 for pair in self.aliases)
+
+    def info(self, root: Node) -> Info:
+        found = self.infos.get(root)
+        if found is None:
+            for n in postorder([root]):
+                if n not in self.infos:
+                    self.infos[n] = self._info(n)
+            found = self.infos[root]
+        return found
+
+    def _info(self, n: Node) -> Info:
+        if n.op == "var":
+            alone = frozenset((n,))
+            return Info(alone, _NOTHING, (n,) if n in self.unrolled else ())
+        below = [self.infos[a] for a in n.args]
+        if n.op in ("load", "load_if"):
+            buffers = _union([i.buffers for i in below] + [frozenset((n.attr[0],))])
+        else:
+            buffers = _union([i.buffers for i in below])
+        names = _union([i.vars for i in below])
+        for i in below:
+            if i.vars is names or i.vars == names:
+                return i if i.buffers == buffers else Info(i.vars, buffers, i.unrolled)
+        some = tuple(sorted((v for v in names if v in self.unrolled), key=lambda v: v.attr))
+        return Info(names, buffers, some)
+
+    def writes(self, s: Stmt) -> frozenset[Buffer]:
+        """The buffers that a statement writes or creates."""
+        found = self.written.get(s)
+        if found is None:
+            own = ()
+            if isinstance(s, Store):
+                own = tuple(b for target, _ in s.targets for b in self.related[target])
+            elif isinstance(s, Allocate):
+                own = (s.buffer,)
+            found = _union([frozenset(own), *(self.writes(c) for c in children(s))])
+            self.written[s] = found
+        return found
+
+
+def _union(sets: Sequence[frozenset]) -> frozenset:
+    """Their union, as one of them where that is possible."""
+    out: frozenset = _NOTHING
+    for s in sets:
+        if s and s is not out:
+            out = s if not out or out <= s else out if s <= out else out | s
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The vectorize loop that is being emitted."""
+
+    var: Node
+    n: int
+
+
+class Region:
+    """The function being emitted; see the module's text."""
+
+    def __init__(self, shared: Shared, parent: Region | None):
+        self.shared = shared
+        self.parent = parent
+        self.f = Function(shared.module)
+        self.captures: dict[Any, str] = {}
+        self.pointers: dict[Buffer, str] = {}
+        self.stacked: set[Buffer] = set()
+        self.stack_bytes = 0
+        self.held: list[str] = []
+        self.memo: dict[Any, tuple[str, bool, tuple | None]] = {}
+        self.undo: list[Any] = []
+        self.versions: dict[Buffer, int] = dict.fromkeys(shared.buffers, 0)
+        self.env: dict[Node, Any] = dict(parent.env) if parent else {}
+        self.env_linear: dict[Node, Linear] = dict(parent.env_linear) if parent else {}
+        self.depth: dict[Node, int] = {}
+        self.lanes: Lanes | None = None
+        self.mask: str | None = None
+        self.accesses: dict[Any, Any] = {}
+
+    # the memo ---------------------------------------------------------------------------------------------
+
+    def key(self, n: Node) -> Any:
+        """What identifies a node's value here: under unrolled loops the node with their variables' values."""
+        info = self.shared.infos.get(n) or self.shared.info(n)
+        if not info.unrolled:
+            return n
+        return (n, *[self.env.get(v) for v in info.unrolled])
+
+    def find(self, key: Any) -> Value | None:
+        found = self.memo.get(key)
+        if found is None:
+            return None
+        if found[2] is not None:
+            versions = self.versions
+            for b, v in found[2]:
+                if versions[b] != v:
+                    return None
+        return found[:2]
+
+    def put(self, key: Any, operand: str, varying: bool = False, buffers: Iterable[Buffer] = ()) -> Value:
+        read = tuple((b, self.versions[b]) for b in buffers) if buffers else None
+        self.memo[key] = (operand, varying, read)
+        self.undo.append(key)
+        return operand, varying
+
+    def value(self, n: Node) -> Value:
+        """The value of a node that has been computed before."""
+        found = self.find(self.key(n))
+        assert found is not None, f"{n.op} was not prepared"
+        return found
+
+    def buffers(self, atoms: Iterable[Node]) -> frozenset[Buffer]:
+        return _union([self.shared.info(a).buffers for a in atoms])
+
+    def touch(self, buffers: Iterable[Buffer]) -> None:
+        """These may have been written."""
+        for b in buffers:
+            self.versions[b] += 1
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Values computed inside are not known afterwards."""
+        outer, self.undo = self.undo, []
+        try:
+            yield
+        finally:
+            for k in self.undo:
+                self.memo.pop(k, None)
+            self.undo = outer
+
+    @contextmanager
+    def lane_scope(self, lanes: Lanes) -> Iterator[None]:
+        if self.lanes is not None:
+            raise CompileError(
+                f"the vectorized loop {lanes.var.attr!r} stands inside the vectorized loop {self.lanes.var.attr!r}",
+                code="vectorize.nested",
+                hint="vectorize one of the two loops and unroll the other",
+            )
+        accesses, self.accesses, self.lanes = self.accesses, {}, lanes
+        try:
+            with self.scope():
+                yield
+        finally:
+            self.accesses, self.lanes = accesses, None
+
+    # from outside -----------------------------------------------------------------------------------------
+
+    def captured(self, key: Any) -> str:
+        """The operand of something that the region around this one has: a Buffer, a leaf node, or a name."""
+        found = self.captures.get(key)
+        if found is None:
+            found = self.captures[key] = f"%c{len(self.captures)}"
+        return found
+
+    def leaf(self, n: Node) -> str:
+        """A variable, size, stride or scalar."""
+        return self.captured(n)
+
+    def pointer(self, b: Buffer) -> str:
+        return self.pointers.get(b) or self.captured(b)
+
+    def supply(self, key: Any) -> str:
+        """This region's operand for what a region inside captured."""
+        if isinstance(key, Buffer):
+            return self.pointer(key)
+        if isinstance(key, Node):
+            found = self.find(self.key(key))
+            return found[0] if found else self.leaf(key)
+        return self.captured(key)
+
+    def parameter(self, key: Any) -> str:
+        """Type and attributes of a captured thing as a parameter."""
+        if isinstance(key, Buffer):
+            return "ptr noalias" if self.shared.distinct(key) else "ptr"
+        return self.captured_type(key)
+
+    @staticmethod
+    def captured_type(key: Any) -> str:
+        return value_type(key.dtype) if isinstance(key, Node) else "ptr"
+
+
+def bind(r: Region, var: Node, start: Linear, k: int) -> None:
+    """Make an unrolled loop's variable stand for start + k."""
+    coefs, c = start
+    r.env_linear[var] = (coefs, c + k)
+    r.env[var] = (tuple(coefs.items()), c + k) if coefs else c + k
+
+
+def unbind(r: Region, var: Node) -> None:
+    r.env.pop(var, None)
+    r.env_linear.pop(var, None)

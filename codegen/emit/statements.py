@@ -1,0 +1,307 @@
+"""Statements as basic blocks: loops, branches and masks, stores, temporaries, prefetches, parallel loops.
+
+Unrolled loops repeat their text with the variable's values put into all index arithmetic. A vectorize loop is its
+body once, with the lanes as context. A condition that differs by lane becomes a mask, and its body is skipped where
+no lane is active, so that what is the same in all lanes may be loaded there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.codegen.emit import memory
+from tilewright.codegen.emit.builder import memory_type
+from tilewright.codegen.emit.counters import count_live
+from tilewright.codegen.emit.index import access, address, resolve
+from tilewright.codegen.emit.parallel import emit_parallel, leave, release
+from tilewright.codegen.emit.region import Lanes, Region, bind, substituted, trip_count, unbind
+from tilewright.codegen.emit.values import prepare, scalar, value
+from tilewright.codegen.loops import (
+    PARALLEL,
+    SERIAL,
+    VECTORIZE,
+    Allocate,
+    Block,
+    For,
+    If,
+    Prefetch,
+    Stmt,
+    Store,
+)
+from tilewright.lang.errors import CompileError
+from tilewright.lang.ir import COMPARISONS, Node, is_const
+from tilewright.lang.simplify import sub
+from tilewright.lang.types import index
+
+STACK_BYTES = 64 * 1024  # constant-size temporaries of one function that stand on its stack
+
+
+def emit_statement(r: Region, s: Stmt) -> None:
+    """Append the text of a statement."""
+    rule = _RULES.get(type(s))
+    if rule is None:
+        raise CompileError(f"the back end has no statement {type(s).__name__}", code="emit.statement")
+    rule(r, s)
+
+
+def _fresh(r: Region) -> None:
+    """In instrumented kernels every statement loads anew, so that what counts is easy to say."""
+    if r.shared.instrument:
+        r.touch(r.versions)
+
+
+def _block(r: Region, s: Block) -> None:
+    for t in s.statements:
+        emit_statement(r, t)
+
+
+# loops ----------------------------------------------------------------------------------------------------------
+
+
+def _for(r: Region, s: For) -> None:
+    trips = trip_count(s)
+    if trips == 0:
+        return
+    _fresh(r)
+    if substituted(s):
+        _unrolled(r, s, trips)
+    elif s.mode == VECTORIZE:
+        _vectorized(r, s, trips)
+    elif s.mode == PARALLEL and not r.shared.instrument:
+        emit_parallel(r, s, emit_statement)
+    elif s.mode in (SERIAL, PARALLEL):
+        _serial(r, s, trips)
+    else:
+        raise CompileError(f"the loop {s.var.attr!r} has an unknown mode {s.mode!r}", code="emit.mode")
+
+
+def _unrolled(r: Region, s: For, trips: int | None) -> None:
+    if trips is None:
+        raise CompileError(
+            f"the loop {s.var.attr!r} can't be unrolled: its number of iterations is not constant",
+            code="unroll.extent",
+            hint="split it by a constant factor first and unroll the inner loop",
+        )
+    start = resolve(r, s.start)
+    for k in range(trips):
+        bind(r, s.var, start, k)
+        emit_statement(r, s.body)
+    unbind(r, s.var)
+
+
+def _vectorized(r: Region, s: For, trips: int | None) -> None:
+    if trips is None or not is_const(s.start, 0):
+        raise CompileError(
+            f"the loop {s.var.attr!r} can't be vectorized: it does not run over 0..n with a constant n",
+            code="vectorize.extent",
+            hint="split it by a constant factor first and vectorize the inner loop",
+        )
+    with r.lane_scope(Lanes(s.var, trips)):
+        emit_statement(r, s.body)
+
+
+def _serial(r: Region, s: For, trips: int | None) -> None:
+    """Tested at the end; entered only where there is an iteration."""
+    f = r.f
+    start, stop = scalar(r, s.start), scalar(r, s.stop)
+    body, done = f.label("loop"), f.label("done")
+    if trips is None:
+        f.branch(f.op(f"icmp slt i64 {start}, {stop}"), body, done)
+    else:
+        f.br(body)
+    before = f.block
+    f.begin(body)
+    hole = f.hole()
+    i = f.name()
+    written = r.shared.writes(s.body)
+    r.touch(written)
+    outer_depth = r.depth.get(s.var)
+    r.depth[s.var] = len(r.depth) + 1
+    with r.scope():
+        r.put(s.var, i)
+        emit_statement(r, s.body)
+    r.touch(written)
+    if outer_depth is None:
+        del r.depth[s.var]
+    following = f.op(f"add nuw nsw i64 {i}, 1" if is_const(s.start) and s.start.attr >= 0 else f"add nsw i64 {i}, 1")
+    f.fill(hole, f"{i} = phi i64 [ {start}, %{before} ], [ {following}, %{f.block} ]")
+    f.branch(f.op(f"icmp slt i64 {following}, {stop}"), body, done)
+    f.begin(done)
+
+
+# conditions -----------------------------------------------------------------------------------------------------
+
+
+def known(r: Region, c: Node) -> bool | None:
+    """The value of a condition that unrolling made constant."""
+    if c.op == "const":
+        return bool(c.attr)
+    if c.op == "likely":
+        return known(r, c.args[0])
+    if c.op in ("and", "or"):
+        a, b = known(r, c.args[0]), known(r, c.args[1])
+        absorbing = c.op == "or"
+        if a is absorbing or b is absorbing:
+            return absorbing
+        return None if a is None or b is None else not absorbing
+    if c.op in COMPARISONS and c.args[0].dtype is index:
+        coefs, d = resolve(r, sub(*c.args))
+        if not coefs:
+            return {"eq": d == 0, "ne": d != 0, "lt": d < 0, "le": d <= 0, "gt": d > 0, "ge": d >= 0}[c.op]
+    return None
+
+
+def _if(r: Region, s: If) -> None:
+    _fresh(r)
+    fixed = known(r, s.condition)
+    if fixed is not None:
+        if fixed:
+            emit_statement(r, s.then)
+        elif s.otherwise is not None:
+            emit_statement(r, s.otherwise)
+        return
+    x, varying = value(r, s.condition)
+    if varying:
+        _masked(r, x, s.then)
+        if s.otherwise is not None:
+            assert r.lanes is not None
+            n = r.lanes.n
+            _masked(r, r.f.op(f"xor <{n} x i1> {x}, splat (i1 true)"), s.otherwise)
+        return
+    f = r.f
+    yes, end = f.label("then"), f.label("end")
+    no = f.label("else") if s.otherwise is not None else end
+    f.branch(x, yes, no)
+    _guarded(r, yes, s.then, end)
+    if s.otherwise is not None:
+        _guarded(r, no, s.otherwise, end)
+    f.begin(end)
+
+
+def _guarded(r: Region, label: str, s: Stmt, end: str) -> None:
+    """A statement in a block of its own; what it wrote is unknown afterwards."""
+    r.f.begin(label)
+    with r.scope():
+        emit_statement(r, s)
+    r.f.br(end)
+    r.touch(r.shared.writes(s))
+
+
+def _masked(r: Region, mask: str, s: Stmt) -> None:
+    assert r.lanes is not None
+    f, n, outer = r.f, r.lanes.n, r.mask
+    if outer is not None:
+        mask = f.op(f"and <{n} x i1> {mask}, {outer}")
+    some, end = f.label("some"), f.label("end")
+    f.branch(f.any(mask, n), some, end)
+    r.mask = mask
+    _guarded(r, some, s, end)
+    r.mask = outer
+    f.begin(end)
+
+
+# memory ---------------------------------------------------------------------------------------------------------
+
+
+def _store(r: Region, s: Store) -> None:
+    _fresh(r)
+    values = [value(r, v) for v in s.values]
+    for (b, i), x in zip(s.targets, values, strict=True):
+        a = access(r, i)
+        prepare(r, a.needs)
+        memory.store(r, b, a, x)
+        r.touch(r.shared.related[b])
+
+
+def _prefetch(r: Region, s: Prefetch) -> None:
+    a = access(r, s.index)
+    prepare(r, a.needs)
+    first = a.const if a.offsets is None else a.offsets[0]
+    p = address(r, s.buffer, a.terms, first)
+    r.f.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    r.f.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 {int(s.write)}, i32 3, i32 1)")
+
+
+def _allocate(r: Region, s: Allocate) -> None:
+    b = s.buffer
+    assert b.size is not None
+    if r.lanes is not None:
+        raise CompileError(
+            f"{b.name} is allocated inside the vectorized loop {r.lanes.var.attr!r}",
+            code="vectorize.allocate",
+            hint="compute it outside of the vectorized loop",
+        )
+    constant = b.size.attr if is_const(b.size) else None
+    if b.memory == "reg" and constant is None:
+        raise CompileError(
+            f"{b.name} is placed in registers, but its size is not constant",
+            code="reg.size",
+            hint="split the loops around it by constant factors",
+        )
+    r.touch((b,))
+    if constant is not None:
+        padded = (max(constant, 0) + r.shared.lanes - 1) * b.dtype.bytes  # masked stores may blend a vector at the end
+        if b.memory == "reg" or r.stack_bytes + padded <= STACK_BYTES:
+            _on_stack(r, s, constant, padded)
+            return
+    _on_heap(r, s)
+
+
+def _on_stack(r: Region, s: Allocate, size: int, padded: int) -> None:
+    f, b = r.f, s.buffer
+    element = memory_type(b.dtype)
+    p = f.alloca(f"[{padded // b.dtype.bytes} x {element}]", 64)
+    r.stack_bytes += padded
+    for mark in ("start", "end"):
+        f.declare(f"llvm.lifetime.{mark}.p0", "void", "ptr")
+    _live(r, s, p, str(size * b.dtype.bytes), stacked=True)
+
+
+def _on_heap(r: Region, s: Allocate) -> None:
+    """Through the caller's allocator; without memory everything held is given back and the kernel returns 1."""
+    f, b = r.f, s.buffer
+    assert b.size is not None
+    elements = scalar(r, b.size)
+    size = f.op(f"mul nsw i64 {elements}, {b.dtype.bytes}")
+    size = f.intrinsic("llvm.smax", "i64", 0, [size, "1"])
+    context = r.captured("context")
+    allocator = f.op(f"load ptr, ptr {f.op(f'getelementptr i8, ptr {context}, i64 16')}")
+    p = f.op(f"call noalias ptr {allocator}(ptr {context}, i64 {size})")
+    failed, good = f.label("nomemory"), f.label("allocated")
+    f.branch(f.op(f"icmp eq ptr {p}, null"), failed, good)
+    f.begin(failed)
+    leave(r, "1")
+    f.begin(good)
+    r.held.append(p)
+    _live(r, s, p, size, stacked=False)
+    r.held.pop()
+    release(r, p)
+
+
+def _live(r: Region, s: Allocate, p: str, size: str, *, stacked: bool) -> None:
+    b = s.buffer
+    outer = r.pointers.get(b)
+    r.pointers[b] = p
+    if stacked:
+        r.stacked.add(b)
+        r.f.do(f"call void @llvm.lifetime.start.p0(ptr {p})")
+    count_live(r, b, size, 1)
+    with r.scope():  # pointers into it end with it
+        emit_statement(r, s.body)
+    count_live(r, b, size, -1)
+    if stacked:
+        r.stacked.discard(b)
+        r.f.do(f"call void @llvm.lifetime.end.p0(ptr {p})")
+    if outer is None:
+        del r.pointers[b]
+
+
+_RULES: dict[type, Callable[[Region, Any], None]] = {
+    Block: _block,
+    For: _for,
+    If: _if,
+    Store: _store,
+    Prefetch: _prefetch,
+    Allocate: _allocate,
+}
