@@ -18,6 +18,7 @@ from tilewright.lang.text.numbers import format_const
 from tilewright.lang.text.rules import ATOM, COMPARE, PRECEDENCE, SYMBOLS, UNARY
 from tilewright.lang.types import index
 
+Pair = tuple[Any, Any, Node, Node]
 Rope = str | tuple["Rope", ...]  # text in pieces: joined once at the end, so that depth costs no copies
 
 SMALL = 6  # nodes: what is this small is repeated rather than named
@@ -104,9 +105,10 @@ class Writer:
     def const(self, n: Node, like: Any) -> Rope:
         """A number: bare where it has the type that a literal takes here, else as `type(number)`."""
         text = format_const(n.attr, n.dtype)
-        if _reads_as(lambda: expr.literal(n.attr, like), n):
+        if n.dtype is index or n.dtype.is_bool:
             return text
-        return f"{n.dtype.name}({text})"
+        bare = like is not None and _reads_as(lambda: expr.literal(n.attr, like), n)
+        return text if bare else f"{n.dtype.name}({text})"
 
     def child(self, n: Node, least: int, like: Any = None) -> Rope:
         """`n` as an operand that must bind at least as tightly as `least`."""
@@ -115,7 +117,7 @@ class Writer:
         text, level = self.part(n)
         return ("(", text, ")") if level < least else text
 
-    def pair(self, build: Callable[[Any, Any], expr.Expr], n: Node, a: Node, b: Node) -> tuple[Any, Any, Node, Node] | None:
+    def pair(self, build: Callable[[Any, Any], expr.Expr], n: Node, a: Node, b: Node) -> Pair | None:
         """How to write operands `a`, `b` of a binary rule so that it gives `n` again: (type of a bare a, of a bare b,
         the operands without conversions that the rule makes by itself)."""
         for first in (b, a):  # a number on the right is bare if it can be, else one on the left
@@ -145,13 +147,11 @@ def _reads_as(build: Callable[[], Node], n: Node) -> bool:
         return False
 
 
-def _operand(n: Node, like: Any) -> Any:
+def _operand(n: Node, like: Any = None) -> Any:
     """What the reader makes of an operand's text: a Python number if it is written bare, else the node."""
-    if n.op != "const" or like is None and n.dtype is not index:
+    if n.op != "const" or n.dtype.is_bool or (like is None and n.dtype is not index):
         return wrap(n)
-    if n.dtype is index or like is not None and _reads_as(lambda: expr.literal(n.attr, like), n):
-        return n.attr
-    return None
+    return n.attr if n.dtype is index or _reads_as(lambda: expr.literal(n.attr, like), n) else None
 
 
 def _without_conversions(a: Node, b: Node) -> list[tuple[Node, Node]]:
@@ -208,14 +208,14 @@ def _unary(symbol: str, build: Callable[[Any], expr.Expr]) -> Callable[[Writer, 
 
 def _function(w: Writer, n: Node) -> tuple[Rope, int] | None:
     name = rules.OP_NAMES.get(n.op, n.op)
-    rule = rules.FUNCTIONS[name][1]
+    rule = rules.FUNCTIONS[name][2]
     if len(n.args) == 2:
         found = w.pair(rule, n, *n.args)
         if found:
             like_a, like_b, a, b = found
             return (name, "(", w.write(a, like_a), ", ", w.write(b, like_b), ")"), ATOM
         return None
-    if not _reads_as(lambda: rule(*map(wrap, n.args)).node, n):
+    if not _reads_as(lambda: rule(*map(_operand, n.args)).node, n):
         return None
     return (name, "(", comma(w.write(a) for a in n.args), ")"), ATOM
 
@@ -243,12 +243,12 @@ def _likely(w: Writer, n: Node) -> tuple[Rope, int] | None:
 
 def _load(w: Writer, n: Node) -> tuple[Rope, int] | None:
     tensor, component = n.attr
-    places = [w.write(_implied(a), index) for a in n.args]
+    places = [w.write(implied(a), index) for a in n.args]
     tail = f"[{component}]" if len(getattr(tensor, "dtypes", ())) > 1 else ""
     return (w.tensor(tensor.name), "[", comma(places), "]", tail), ATOM
 
 
-def _implied(n: Node) -> Node:
+def implied(n: Node) -> Node:
     """An index without the conversion to index, which goes without saying."""
     return n.args[0] if n.op == "cast" and n.dtype is index and n.args[0].op != "const" else n
 
@@ -280,7 +280,7 @@ def _call(w: Writer, n: Node) -> tuple[Rope, int] | None:
             like_a, like_b, a, b = found
             return (n.attr, "(", w.write(a, like_a), ", ", w.write(b, like_b), ")"), ATOM
         return None
-    if not _reads_as(lambda: rule(*map(wrap, n.args)).node, n):
+    if not _reads_as(lambda: rule(*map(_operand, n.args)).node, n):
         return None
     return (n.attr, "(", comma(w.write(a) for a in n.args), ")"), ATOM
 
@@ -288,7 +288,7 @@ def _call(w: Writer, n: Node) -> tuple[Rope, int] | None:
 _FORMS: dict[str, Callable[[Writer, Node], tuple[Rope, int] | None]] = {
     **dict.fromkeys(SYMBOLS, _binary),
     "neg": _unary("-", lambda x: expr.unary("neg", x)), "not": _unary("~", expr.invert),
-    **dict.fromkeys("min max abs fma sqrt floor ceil round trunc".split(), _function),
+    **dict.fromkeys(["min", "max", "abs", "fma", "sqrt", "floor", "ceil", "round", "trunc"], _function),
     "select": _select, "likely": _likely, "load": _load, "cast": _cast, "round_to": _cast, "bitcast": _bitcast,
     "call": _call,
 }  # fmt: skip
@@ -301,20 +301,35 @@ def shared(roots: Sequence[Node], cut: bool = True) -> list[Node]:
     """The nodes that deserve a name, arguments before users: used more than once and not small, or (with `cut`) so
     large that a line would be hard to read."""
     order = list(ir.postorder(roots))
-    uses: dict[Node, int] = dict.fromkeys(roots, 0)
+    uses: dict[Node, int] = dict.fromkeys(order, 0)
     for n in order:
-        for a in n.args:
-            uses[a] = uses.get(a, 0) + 1
+        if not _silent(n):
+            for a in n.args:
+                uses[_loud(a)] += 1
     for r in roots:
-        uses[r] += 1
+        uses[_loud(r)] += 1
     size: dict[Node, int] = {}
     named = []
     for n in order:
         size[n] = 1 + sum(size[a] for a in n.args)
-        if n.args and (size[n] > SMALL and uses[n] > 1 or cut and size[n] > LARGE and n not in roots):
+        if not n.args or _silent(n):
+            continue
+        often, long = size[n] > SMALL and uses[n] > 1, cut and size[n] > LARGE and n not in roots
+        if often or long:
             named.append(n)
             size[n] = 1
     return named
+
+
+def _silent(n: Node) -> bool:
+    """A conversion from or to index, which often goes without saying: never named, so that it can be left out."""
+    return n.op == "cast" and (n.dtype is index) != (n.args[0].dtype is index) and n.attr is None
+
+
+def _loud(n: Node) -> Node:
+    while _silent(n):
+        n = n.args[0]
+    return n
 
 
 def format_node(n: Node) -> str:

@@ -61,12 +61,13 @@ def fma(a: Any, b: Any, c: Any) -> Expr:
     return Expr(ir.node("fma", t, args))
 
 
-# name -> (number of operands, rule)
-FUNCTIONS: dict[str, tuple[int, Callable[..., Expr]]] = {
-    "select": (3, expr.select), "minimum": (2, expr.minimum), "maximum": (2, expr.maximum),
-    "likely": (1, likely), "inside": (3, expr.inside), "abs": (1, expr.abs_), "fma": (3, fma),
-    "sqrt": (1, expr.sqrt), "floor": (1, expr.floor), "ceil": (1, expr.ceil), "round": (1, expr.round),
-    "trunc": (1, expr.trunc),
+MANY = 1 << 30
+# name -> (least and most number of operands, rule)
+FUNCTIONS: dict[str, tuple[int, int, Callable[..., Expr]]] = {
+    "select": (3, MANY, expr.select), "minimum": (2, MANY, expr.minimum), "maximum": (2, MANY, expr.maximum),
+    "likely": (1, 1, likely), "inside": (3, 3, expr.inside), "abs": (1, 1, expr.abs_), "fma": (3, 3, fma),
+    "sqrt": (1, 1, expr.sqrt), "floor": (1, 1, expr.floor), "ceil": (1, 1, expr.ceil), "round": (1, 1, expr.round),
+    "trunc": (1, 1, expr.trunc),
 }  # fmt: skip
 OP_NAMES = {"min": "minimum", "max": "maximum"}  # operations that the text calls otherwise
 
@@ -99,3 +100,10 @@ def math_function(name: str) -> Callable[..., Expr] | None:
     from tilewright.lang import math
 
     return getattr(math, name) if name in math.FUNCTIONS else None
+
+
+def function_names() -> list[str]:
+    """Everything that can stand before a bracket."""
+    from tilewright.lang import math
+
+    return sorted({*FUNCTIONS, *math.FUNCTIONS, *TYPES, "bitcast"})

@@ -1,0 +1,268 @@
+"""Kernels from text: builds Funcs and the pipeline through the constructors that Python users call."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+import numpy as np
+from lark import Token, Tree
+
+from tilewright.lang.errors import located
+from tilewright.lang.expr import Expr, wrap
+from tilewright.lang.func import Array, Func, Increment, InoutFunc, Size, Table, Var, bad, rdom, to_index
+from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
+from tilewright.lang.text.evaluate import Scope, evaluate, integer, name_of, typed
+from tilewright.lang.text.numbers import VERSION
+from tilewright.lang.text.reader import Source, grammar
+from tilewright.lang.types import DTYPES, DType
+
+_STEPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div", "&=": "and", "|=": "or", "^=": "xor"}
+
+
+def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1) -> Pipeline:
+    """The pipeline of a text with one kernel. `origin` (a file name) and `first_line` are for error messages.
+
+    Raises ParseError for text that is no kernel, and the errors of lang.func and lang.expr for kernels without meaning.
+    """
+    source = Source(text, origin, first_line)
+    tree = source.tree(grammar("tilewright.lang.text", "kernel.lark"))
+    kernels = []
+    for t in tree.children:
+        if t.data == "version":
+            check_version(t, source)
+        else:
+            kernels.append(t)
+    if len(kernels) != 1:
+        source.fail(f"the text has {len(kernels)} kernels, expected one", kernels[1] if kernels else tree)
+    return _Builder(source).kernel(kernels[0])
+
+
+def check_version(tree: Tree, source: Source) -> None:
+    """Refuse a format that is newer than this program."""
+    token = tree.children[0]
+    if str(token) != str(VERSION):
+        source.fail(f"format version {token} is unknown", token, f"this program reads version {VERSION}")
+
+
+class _Builder:
+    """Builds one kernel, line by line."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.scope = Scope()
+        self.lets: list[Tree] = []
+
+    def kernel(self, tree: Tree) -> Pipeline:
+        name, params, structure, *lines = tree.children
+        place = self.source.location(tree)
+        made = self.params(params.children if params else [])
+        for line in lines:
+            with located(self.source.location(line)):
+                getattr(self, f"line_{line.data}")(line)
+        if self.lets:
+            with located(self.source.location(self.lets[0])):
+                raise bad(f"{name_of(self.lets[0].children[0])} is used by no definition", "unused-let",
+                          "a let stands before the definition that uses it")  # fmt: skip
+        with located(self.source.location(structure or tree)):
+            returned = self.structure(structure) if structure is not None else None
+            return make_pipeline(returned, made, name_of(name), place)
+
+    def value(self, tree: Tree) -> Any:
+        return evaluate(tree, self.scope, self.source)
+
+    # parameters ---------------------------------------------------------------------------------------------
+
+    def params(self, trees: list[Tree]) -> list[Array | ScalarParam | InoutFunc]:
+        for t in trees:  # scalars first: an extent may use one that stands behind it
+            name, inout, dtype, axes = t.children
+            if axes is None:
+                with located(self.source.location(t)):
+                    self.new_name(name_of(name), self.scope.scalars)
+                    if inout:
+                        raise bad(f"the scalar {name_of(name)} is inout", "inout", "only arrays can be written")
+                    s = ScalarParam(name_of(name), self.dtype(dtype))
+                    self.scope.scalars[s.name] = wrap(s.node)
+        self.scope.open_sizes = True
+        out = [self.param(t) for t in trees]
+        self.scope.open_sizes = False
+        return out
+
+    def param(self, t: Tree) -> Array | ScalarParam | InoutFunc:
+        name, inout, dtype, axes = t.children
+        if axes is None:
+            return ScalarParam(name_of(name), self.dtype(dtype))
+        with located(self.source.location(t)):
+            n = name_of(name)
+            self.new_name(n, self.scope.tensors)
+            a = Array(n, self.dtype(dtype), tuple(to_index(self.value(x), f"an extent of {n}") for x in _some(axes)))
+            made = InoutFunc(a) if inout else a
+            self.scope.tensors[n] = made
+            return made
+
+    @staticmethod
+    def new_name(name: str, table: dict[str, Any]) -> None:
+        if name in table:
+            raise bad(f"{name} is there twice", "name-twice", "rename one")
+
+    def dtype(self, token: Token) -> DType:
+        found = DTYPES.get(str(token))
+        if found is None:
+            with located(self.source.location(token)):
+                raise bad(f"unknown type {token}", "unknown-type", "known types: " + ", ".join(DTYPES))
+        return found
+
+    # lines --------------------------------------------------------------------------------------------------
+
+    def line_sizes(self, t: Tree) -> None:
+        for n in t.children:
+            self.new_name(name_of(n), self.scope.sizes)
+            self.scope.sizes[name_of(n)] = Size(name_of(n))
+
+    def line_types(self, t: Tree) -> None:
+        name, *dtypes = t.children
+        self.new_name(name_of(name), self.scope.tensors)
+        self.scope.tensors[name_of(name)] = Func(name_of(name), tuple(self.dtype(d) for d in dtypes))
+
+    def line_table(self, t: Tree) -> None:
+        name, dtype, axes, *data = t.children
+        n, d = name_of(name), self.dtype(dtype)
+        self.new_name(n, self.scope.tensors)
+        shape = tuple(self.value(x) for x in _some(axes))
+        if not all(isinstance(x, int) and x >= 0 for x in shape):
+            raise bad(f"the extents of table {n} are {shape}", "table", "write numbers")
+        count = int(np.prod(shape, dtype=object))
+        if data and isinstance(data[0], Tree):
+            flat = self.numbers(data[0], d)
+        else:
+            flat = self.bytes(data, d)
+        if flat.size != count:
+            raise bad(f"table {n} has {flat.size} values for {count} elements", "table")
+        values = flat.reshape(shape)
+        values.setflags(write=False)
+        self.scope.tensors[n] = Table(n, values)
+
+    def numbers(self, t: Tree, d: DType) -> np.ndarray:
+        words = {"true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
+        out: list[Any] = []
+        for number in _some(t):
+            minus, token = number.children
+            if token.type == "NAME" and str(token) not in words:
+                self.source.fail(f"found {str(token)!r}, expected a number", token)
+            v = words[str(token)] if token.type == "NAME" else integer(token) if token.type == "INT" else float(token)
+            v = -v if minus else v
+            if (isinstance(v, bool) != d.is_bool) or (d.is_int and not (isinstance(v, int) and d.low <= v <= d.high)):
+                self.source.fail(f"{minus or ''}{token} does not fit {d}", token)
+            out.append(v)
+        return np.array(out, dtype=d.np)
+
+    def bytes(self, tokens: list[Token], d: DType) -> np.ndarray:
+        try:
+            raw = base64.b64decode("".join(str(s)[1:-1] for s in tokens), validate=True)
+            return np.frombuffer(raw, dtype=d.np.newbyteorder("<")).astype(d.np)
+        except (binascii.Error, ValueError) as e:
+            raise bad(f"the content of the table can't be read: {e}", "table") from None
+
+    def line_let(self, t: Tree) -> None:
+        self.lets.append(t)
+
+    def line_definition(self, t: Tree) -> None:
+        name, indices, step, values, over = t.children
+        n = name_of(name)
+        found = self.scope.tensors.get(n)
+        if found is not None and not isinstance(found, Func):
+            raise bad(f"{n} is an input and is defined here", "input-defined", "declare it inout, or use another name")
+        f = found if isinstance(found, Func) else Func(n)
+        pure = f.init is None and f.inout is None and step == "="
+        self.scope.vars, self.scope.lets = {}, {}
+        domain = self.domain(over) if over is not None else None
+        where = tuple(self.index(x, pure) for x in _some(indices))
+        self.scope.tensors[n] = f
+        for let in self.lets:
+            self.define_let(let)
+        self.lets = []
+        if domain is not None and over.children[-1] is not None:
+            for c in over.children[-1].children:
+                with located(self.source.location(c)):
+                    domain.where(self.value(c))
+        parts = [self.value(v) for v in values.children]
+        value = tuple(parts) if len(parts) > 1 else parts[0]
+        f[where] = value if step == "=" else Increment(f[where], _STEPS[str(step)], value)
+        if domain is not None and (not f.updates or f.updates[-1].rdom is not domain.domain):
+            raise bad(f"the definition of {n} does not use the variables behind over", "rdom-unused",
+                      "use one in an index or a value")  # fmt: skip
+        self.scope.vars, self.scope.lets = {}, {}
+
+    def domain(self, over: Tree) -> Any:
+        ranges: dict[str, tuple] = {}
+        for r in over.children[:-1]:
+            name, start, stop = r.children
+            with located(self.source.location(r)):
+                self.new_name(name_of(name), ranges)
+                ranges[name_of(name)] = (self.value(start), self.value(stop))
+        made = rdom(**ranges)
+        self.scope.vars = {n: wrap(made.domain.rvar(n)) for n in ranges}
+        return made
+
+    def index(self, t: Tree, pure: bool) -> Any:
+        """An index on the left: a name that stands alone is a Var, unless it means something here already."""
+        s = self.scope
+        if t.data == "leaf" or (t.data == "qualified" and t.children[0] == "var"):
+            name = name_of(t.children[-1])
+            known = name in s.vars and isinstance(s.vars[name], Expr) and s.vars[name].node.op == "rvar"
+            if t.data == "qualified" or pure or not (known or name in s.scalars or name in s.sizes):
+                with located(self.source.location(t)):
+                    v = Var(name)
+                if known:
+                    with located(self.source.location(t)):
+                        raise bad(f"{name} is both a Var and a reduction variable here", "name-twice", "rename one")
+                s.vars[name] = v
+                return v
+        return self.value(t)
+
+    def define_let(self, t: Tree) -> None:
+        name = name_of(t.children[0])
+        s = self.scope
+        with located(self.source.location(t)):
+            if any(name in table for table in (s.lets, s.vars, s.scalars, s.sizes)):
+                raise bad(f"{name} already has a meaning here", "name-twice", "rename the let")
+            s.lets[name] = typed(self.value(t.children[1]))
+
+    # what is returned ---------------------------------------------------------------------------------------
+
+    def structure(self, t: Tree) -> Any:
+        parts = [c for c in t.children if c is not None]
+        if t.data == "none":
+            return None
+        if t.data == "tuple_":
+            return tuple(self.structure(c) for c in parts)
+        if t.data == "list_":
+            return [self.structure(c) for c in parts]
+        if t.data == "dict_":
+            return {_key(e.children[0]): self.structure(e.children[1]) for e in parts}
+        name, *slices = parts
+        with located(self.source.location(t)):
+            f = self.scope.tensor(name_of(name))
+            if not isinstance(f, Func):
+                raise bad(f"{f.name} is an input and is returned", "output", "return a slice of a Func")
+            return f[tuple(self.slice(s) for s in slices)]
+
+    def slice(self, t: Tree) -> slice:
+        start, stop = t.children
+        return slice(None if start is None else self.value(start), self.value(stop))
+
+
+def _key(t: Tree | Token) -> str | int:
+    if isinstance(t, Token):
+        return json.loads(str(t))
+    if t.data == "integer":
+        minus, digits = t.children
+        return -int(digits) if minus else int(digits)
+    return name_of(t)
+
+
+def _some(t: Tree) -> list[Tree]:
+    return [c for c in t.children if c is not None]
+

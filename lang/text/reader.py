@@ -1,0 +1,119 @@
+"""Reading with a Lark grammar: indented blocks, and errors that say in plain words what was found and expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, NoReturn
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+from lark.indenter import Indenter
+
+from tilewright.lang.errors import Location, ParseError
+
+NAMES = {
+    "NAME": "a name", "QUOTED": "a name", "INT": "an integer", "FLOAT": "a number", "HEX": "0x digits",
+    "STRING": "a string", "_NL": "the end of the line", "_INDENT": "an indented block",
+    "_DEDENT": "the end of the block", "$END": "the end of the text", "ASSIGN": "= or += and the like",
+}  # fmt: skip
+EXPRESSION = {"NAME", "INT", "FLOAT", "QUOTED", "MINUS", "TILDE", "LPAR"}
+OPERATORS = {"COMPARE", "SHIFT", "TIMES", "BAR", "CARET", "AMPERSAND", "PLUS", "MINUS", "__ANON_0"}
+
+
+class Blocks(Indenter):
+    """Indentation as tokens; ignored inside brackets."""
+
+    NL_type = "_NL"
+    OPEN_PAREN_types = ["LPAR", "LSQB", "LBRACE"]
+    CLOSE_PAREN_types = ["RPAR", "RSQB", "RBRACE"]
+    INDENT_type = "_INDENT"
+    DEDENT_type = "_DEDENT"
+    tab_len = 8
+
+
+@cache
+def grammar(package: str, file: str) -> Lark:
+    """The parser for a grammar file that lies in one of our packages (once per process)."""
+    text = (files(package) / file).read_text(encoding="utf-8")
+    return Lark(text, parser="lalr", postlex=Blocks(), propagate_positions=True, start="start")
+
+
+class Source:
+    """A text and where it comes from; makes locations and errors."""
+
+    def __init__(self, text: str, origin: str, first_line: int = 1):
+        self.origin, self.first_line = origin, first_line
+        self.text = text if text.endswith("\n") else text + "\n"
+
+    def location(self, at: Any) -> Location:
+        """The place of a token or tree."""
+        m = at.meta if isinstance(at, Tree) else at
+        line, column = getattr(m, "line", None) or 1, getattr(m, "column", None) or 1
+        return Location(self.origin, line + self.first_line - 1, column)
+
+    def fail(self, message: str, at: Any, hint: str | None = None) -> NoReturn:
+        raise ParseError(message, where=self.location(at), hint=hint)
+
+    def excerpt(self, line: int, column: int) -> str | None:
+        """The line of the text with a mark below the column."""
+        lines = self.text.split("\n")
+        if not 1 <= line <= len(lines):
+            return None
+        found = lines[line - 1].rstrip("\r").replace("\t", " ")
+        start = max(0, column - 60)
+        return f"{found[start : start + 100]}\n  {' ' * (column - 1 - start)}^"
+
+    def tree(self, parser: Lark, names: Mapping[str, str] | None = None) -> Tree:
+        """The parse tree, or a ParseError. `names` says what terminals of this grammar are called."""
+        try:
+            return parser.parse(self.text)
+        except UnexpectedCharacters as e:
+            self._unexpected(repr(e.char), e.allowed or set(), parser, names, e.line, e.column)
+        except (UnexpectedToken, UnexpectedEOF) as e:
+            token = e.token if isinstance(e, UnexpectedToken) else Token("$END", "")
+            accepts = (e.accepts if isinstance(e, UnexpectedToken) else None) or set(e.expected)
+            line, column = self._place(token)
+            found = NAMES.get(token.type) if token.type.startswith(("_", "$")) else f"{str(token)!r}"
+            self._unexpected(found or str(token), accepts, parser, names, line, column)
+
+    def _place(self, token: Token) -> tuple[int, int]:
+        if token.type == "$END" or token.line is None:
+            lines = self.text.rstrip("\n").split("\n")
+            return len(lines), len(lines[-1]) + 1
+        if token.type in ("_INDENT", "_DEDENT"):  # they borrow the place of the line end before them
+            line = token.end_line or token.line
+            return line, token.end_column or 1
+        return token.line, token.column or 1
+
+    def _unexpected(
+        self, found: str, expected: set[str], parser: Lark, names: Mapping[str, str] | None, line: int, column: int
+    ) -> NoReturn:
+        wanted = human_names(expected, parser, names or {})
+        raise ParseError(
+            f"found {found}, expected {wanted}",
+            where=Location(self.origin, line + self.first_line - 1, column),
+            hint=self.excerpt(line, column),
+        ) from None
+
+
+def human_names(expected: set[str], parser: Lark, names: Mapping[str, str]) -> str:
+    """Terminals in words: `an expression`, `an operator`, `a name`, `","`."""
+    left = set(expected)
+    out = []
+    if left >= EXPRESSION:
+        out.append("an expression")
+        left -= EXPRESSION
+    if len(left & OPERATORS) > 3:
+        out.append("an operator")
+        left -= OPERATORS
+    for t in sorted(left):
+        out.append(names.get(t) or NAMES.get(t) or _literal(t, parser))
+    out = list(dict.fromkeys(out))
+    return out[0] if len(out) == 1 else ", ".join(out[:-1]) + " or " + out[-1]
+
+
+def _literal(terminal: str, parser: Lark) -> str:
+    pattern = parser.get_terminal(terminal).pattern
+    return f'"{pattern.value}"' if pattern.type == "str" else terminal.lower()
