@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.lang import simplify
+from tilewright.lang import ir, simplify
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.extents import check_inputs, check_outputs
 from tilewright.lang.func import Array, InoutFunc
 from tilewright.lang.pipeline import Pipeline, ScalarParam
-from tilewright.lang.types import DType
-from tilewright.lang.values import index_value
+from tilewright.lang.ranges import check_ranges
+from tilewright.lang.types import DType, index
+from tilewright.lang.values import Env, index_value
 
 __all__ = ["Bound", "bind", "index_value"]
 
@@ -55,9 +56,33 @@ def bind(
             arrays[q.name] = _array(p, array, given[q.name], inout)
     _check_overlap(p, arrays)
     bound = Bound(arrays, scalars, _Sizes(p, sizes or {}).solve(arrays))
-    check_outputs(p, bound.env)
-    check_inputs(p, bound.env)
+    check_regions(p, bound.env)
     return bound
+
+
+def check_regions(p: Pipeline, env: Env) -> None:
+    """Outputs, inputs and index arithmetic at these sizes and scalars; what was found good is remembered."""
+    passed: set[tuple] = p.__dict__.setdefault("_passed", set())
+    key = tuple(env[name] for name in (*p.sizes, *_index_scalars(p)))
+    if key not in passed:
+        check_outputs(p, env)
+        check_inputs(p, env)
+        check_ranges(p, env)
+        if len(passed) > 1000:
+            passed.clear()
+        passed.add(key)
+
+
+def _index_scalars(p: Pipeline) -> tuple[str, ...]:
+    """Names of the scalars that ranges and indices depend on."""
+    found = p.__dict__.get("_index_scalars")
+    if found is None:
+        roots = [e for o in p.outputs for e in (*o.starts, *o.stops)]
+        for d in p.definitions():
+            roots += [n for n in ir.postorder(d.roots) if n.dtype is index]
+            roots += [e for r in d.rdom.ranges.values() for e in r] if d.rdom else []
+        found = p.__dict__["_index_scalars"] = tuple(n.attr for n in ir.leaves(roots, "scalar"))
+    return found
 
 
 def bad(p: Pipeline, code: str, message: str, hint: str | None = None) -> ArgumentError:
@@ -266,7 +291,5 @@ class _Sizes:
             raise bad(self.p, "size-mismatch", f"size {name} is {old} by {self.source[name]} and {value} by {place}")
 
 
-def _sizes_of(e: Any) -> list[Any]:
-    from tilewright.lang import ir
-
+def _sizes_of(e: ir.Node) -> list[ir.Node]:
     return ir.leaves([e], "size")

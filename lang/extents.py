@@ -88,9 +88,12 @@ def _too_small(u: Use, array: Array, axis: int, needed: tuple[int, int], n: int)
         what = "writes" if u.load is None else "reads"
         reader, place = f"{u.consumer.func.name}, which {what} it", u.consumer.location
     given = f"there are {n} elements (0..{n - 1})" if n else "there are no elements"
+    repair = "return a smaller region, give a larger array, or extend it: tw.repeat_edge, tw.constant_exterior"
+    if needed[1] - needed[0] > 1 << 30:  # the range of an element type, not of a region
+        repair = "limit the index: tw.clamp(index, 0, n - 1)"
     return BoundsError(
         f"axis {axis} of {array.name}: elements {needed[0]}..{needed[1] - 1} are needed by {reader}, {given}",
         code="bounds.input",
         where=place,
-        hint="return a smaller region, give a larger array, or extend it: tw.repeat_edge, tw.constant_exterior",
+        hint=repair,
     )

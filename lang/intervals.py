@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
@@ -59,6 +59,12 @@ def bounds(n: Node, env: Env) -> Interval:
     Leaves that are not in `env` stand for themselves (outer loop variables, sizes).
     """
     return _Analysis(env).of(n)
+
+
+def all_bounds(nodes: Iterable[Node], env: Env) -> list[Interval]:
+    """The ranges of several nodes at once."""
+    a = _Analysis(env)
+    return [a.of(n) for n in nodes]
 
 
 def refine(env: Env, known: list[tuple[Node, Interval]]) -> Env:

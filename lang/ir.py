@@ -141,9 +141,11 @@ def transform(
     return tuple(memo[r] for r in roots)
 
 
-def substitute(roots: Sequence[Node], env: Mapping[Node, Node]) -> tuple[Node, ...]:
+def substitute(
+    roots: Sequence[Node], env: Mapping[Node, Node], memo: dict[Node, Node] | None = None
+) -> tuple[Node, ...]:
     """Replace nodes (leaves as a rule) by others, rebuilding and simplifying what is above."""
-    return transform(roots, lambda n, args: env[n] if n in env else rebuild(n, args))
+    return transform(roots, lambda n, args: env[n] if n in env else rebuild(n, args), memo)
 
 
 def leaves(roots: Iterable[Node], op: str) -> list[Node]:
