@@ -95,9 +95,7 @@ def add_library() -> jit.Library:
     return jit.load(target.optimize_and_emit(ADD), ("tw_add",))
 
 
-def build(
-    signature: Signature, library: jit.Library, symbol: str, slow: Slow | None = None, **more: Any
-) -> Any:
+def build(signature: Signature, library: jit.Library, symbol: str, slow: Slow | None = None, **more: Any) -> Any:
     context = runtime.context(1)
     return entry.make_entry(
         signature,
@@ -308,7 +306,17 @@ def test_extents_that_are_constants_and_expressions(slow: Slow_) -> None:
     assert f(x, y, out=np.zeros((7, 5), np.int64)) == "slow"
     assert f(np.zeros((4, 2), np.float32), y) == "slow"
     assert f(np.zeros((1, 3), np.float32), y[:0]) == "slow"  # the output would have a negative extent
-    assert f(np.zeros((0, 3), np.float32), y[:1]).shape == (0, 5)
+
+
+def test_empty_outputs(slow: Slow_) -> None:
+    c = array("c", "out", ("linear", -2, ((1, 0), (2, 1))), ("linear", 5, ()), dtype="int64")
+    signature = Signature("f", ("M", "N"), (array("a", "in", 0), array("b", "in", 1), c), (), ("a", "b"))
+    f = build(signature, code_kernel(0), "tw_code", slow)
+    x, y = np.zeros(0, np.float32), np.zeros(1, np.float32)
+    out = np.zeros((3, 5), np.int64)[:0, ::-1]
+    assert f(x, y).shape == (0, 5)
+    assert f(x, y, out=out) is out
+    assert slow.calls == []
 
 
 DTYPES = [
@@ -389,9 +397,7 @@ def test_slots_of_scalars_that_only_the_slow_path_takes() -> None:
     assert entry.scalar_slot("uint64", 2**64 - 1) == -1
     assert entry.scalar_slot("uint32", 2**32 - 1) == 2**32 - 1
     assert entry.scalar_slot("int8", -1) == -1
-    assert entry.scalar_slot("float16", 0.1) == int.from_bytes(
-        np.float32(np.float16(0.1)).tobytes(), "little"
-    )
+    assert entry.scalar_slot("float16", 0.1) == int.from_bytes(np.float32(np.float16(0.1)).tobytes(), "little")
     assert entry.scalar_slot("bfloat16", 1.0) == int.from_bytes(np.float32(1.0).tobytes(), "little")
 
 
@@ -560,9 +566,7 @@ out:
   ret i32 0
 }"""
     library = jit.load(target.optimize_and_emit(text), ("tw_wait",))
-    f = build(
-        Signature("f", ("N",), (array("x", "inout", 0, dtype="int64"),), (), ("x",)), library, "tw_wait"
-    )
+    f = build(Signature("f", ("N",), (array("x", "inout", 0, dtype="int64"),), (), ("x",)), library, "tw_wait")
     flag = np.zeros(1, np.int64)
     timer = threading.Timer(0.05, lambda: flag.__setitem__(0, 1))
     timer.start()
@@ -643,13 +647,9 @@ def signatures(draw: Any) -> Signature:
         axes = tuple(draw(st.lists(EXTENTS, max_size=3)))
         strides = tuple(draw(st.sampled_from(["any", "unit", "packed"])) for _ in axes)
         arrays.append(
-            ArrayParam(
-                f"a{number}", draw(st.sampled_from(DTYPES)), draw(st.sampled_from(KEYS)), axes, strides
-            )
+            ArrayParam(f"a{number}", draw(st.sampled_from(DTYPES)), draw(st.sampled_from(KEYS)), axes, strides)
         )
-    scalars = tuple(
-        ScalarParam(f"s{n}", draw(st.sampled_from(DTYPES))) for n in range(draw(st.integers(0, 3)))
-    )
+    scalars = tuple(ScalarParam(f"s{n}", draw(st.sampled_from(DTYPES))) for n in range(draw(st.integers(0, 3))))
     names = [a.name for a in arrays if a.role in ("in", "inout")] + [s.name for s in scalars]
     structure = draw(st.sampled_from(["single", "tuple", "other"]))
     return Signature(
@@ -682,11 +682,7 @@ def views(draw: Any) -> np.ndarray:
 def test_stride_classes_mean_what_they_say(view: np.ndarray, classes: Any) -> None:
     """What the fast path accepts has the promised strides, and the kernel gets them."""
     signature = Signature("f", ("M", "N"), (array("a", "in", 0, 1, strides=classes), REPORT), (), ("a",))
-    got = (
-        PROBES[classes](view)
-        if classes in PROBES
-        else PROBES.setdefault(classes, probed(signature, Slow_()))(view)
-    )
+    got = PROBES[classes](view) if classes in PROBES else PROBES.setdefault(classes, probed(signature, Slow_()))(view)
     (m, n), steps = view.shape, [s // 4 for s in view.strides]
     wanted = [steps[0], steps[1]]
     good = True
