@@ -22,7 +22,7 @@ Inner loops of it have uniform bounds. An If whose condition differs by lane is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tilewright.lang.ir import Node
@@ -142,3 +142,26 @@ def block(*statements: Stmt) -> Stmt:
     for s in statements:
         flat.extend(s.statements if isinstance(s, Block) else (s,))
     return flat[0] if len(flat) == 1 else Block(tuple(flat))
+
+
+def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> Stmt:
+    """The same statements with every group of expressions replaced by `fn` of it."""
+    match s:
+        case Block(statements):
+            return Block(tuple(map_values(t, fn) for t in statements))
+        case For(var, start, stop, mode, body):
+            start, stop = fn((start, stop))
+            return For(var, start, stop, mode, map_values(body, fn))
+        case Allocate(buffer, body):
+            return Allocate(buffer, map_values(body, fn))
+        case If(condition, then, otherwise):
+            (condition,) = fn((condition,))
+            return If(condition, map_values(then, fn), None if otherwise is None else map_values(otherwise, fn))
+        case Store(targets, values):
+            roots = fn((*(i for _, i in targets), *values))
+            n = len(targets)
+            return Store(tuple((b, i) for (b, _), i in zip(targets, roots[:n], strict=True)), tuple(roots[n:]))
+        case Prefetch(buffer, index, write):
+            (index,) = fn((index,))
+            return Prefetch(buffer, index, write)
+    raise TypeError(s)

@@ -1,0 +1,231 @@
+"""From a schedule to something callable: variants by stride class, the persistent cache, the call."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewright.codegen import abi, cache, runtime, target
+from tilewright.codegen.emit import emit
+from tilewright.codegen.entry import invoke, make_entry, scalar_slot
+from tilewright.codegen.flatten import ANY, CONTIGUOUS, UNIT
+from tilewright.codegen.interface import argument_roles, signature
+from tilewright.codegen.jit import load
+from tilewright.codegen.lower import Lowered, Request, lower
+from tilewright.lang.binding import Bound, bind, index_value
+from tilewright.lang.errors import ArgumentError, TilewrightError, user_location
+from tilewright.lang.func import InoutFunc
+from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.reference import structured
+from tilewright.schedule.state import State
+
+Classes = tuple[str, ...]
+
+
+@dataclass(eq=False)
+class Variant:
+    """One compiled form: for given stride classes and aliases."""
+
+    address: int
+    keep: Any
+    meta: dict[str, Any]
+
+
+@dataclass(eq=False)
+class Build:
+    """Everything that making a variant produced, for people who look inside."""
+
+    lowered: Lowered
+    llvm: str
+    image: bytes
+    symbol: str
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+class Compiled:
+    """A kernel with its schedule, compiled. Call it like the kernel; `out=` writes into arrays of yours.
+
+    Calls that can be checked natively never enter Python; all others come to `_slow`, which checks, makes the
+    outputs, compiles a variant for other strides where needed, and raises the errors.
+    """
+
+    def __init__(self, pipeline: Pipeline, identity: str, state: Callable[[], State], mode: str, keyword_only: tuple[str, ...] = ()):
+        self.pipeline, self.mode = pipeline, mode
+        self._identity, self._make_state, self._keyword_only = identity, state, keyword_only
+        self._variants: dict[tuple, Variant] = {}
+        self._lock = threading.Lock()
+        self._roles = argument_roles(pipeline)
+        self._tables = [t.values for t in pipeline.tables]
+        self._default = (CONTIGUOUS,) * len(self._roles)
+        variant = self._variant(self._default, frozenset())
+        context = runtime.context()
+        entry = make_entry(
+            signature(pipeline, self._default, keyword_only), variant.address, ctypes.addressof(context), self._slow,
+            constants={t.name: t.values for t in pipeline.tables}, keep=(variant.keep, context),
+        )  # fmt: skip
+        self._entry = entry
+        # a builtin as a class attribute does not bind: calling the object goes straight to it
+        self.__class__ = type(type(self).__name__, (type(self),), {"__call__": staticmethod(entry)})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # replaced per object, see __init__
+        return self._slow(*args, **kwargs)
+
+    # Building -----------------------------------------------------------------------------------------------
+
+    def _variant(self, classes: Classes, aliases: frozenset[frozenset[str]]) -> Variant:
+        found = self._variants.get((classes, aliases))
+        if found is None:
+            with self._lock:
+                found = self._variants.get((classes, aliases))
+                if found is None:
+                    found = self._variants[(classes, aliases)] = self._load(classes, aliases)
+        return found
+
+    def _load(self, classes: Classes, aliases: frozenset[frozenset[str]]) -> Variant:
+        name = cache.key(
+            {
+                "algorithm": self.pipeline.digest,
+                "schedule": self._identity,
+                "mode": self.mode,
+                "classes": ",".join(classes),
+                "aliases": json.dumps(sorted(sorted(a) for a in aliases)),
+            }
+        )
+        entry = cache.get(name)
+        if entry is None:
+            made = self.build(classes, aliases)
+            entry = cache.Entry(made.image, {"symbol": made.symbol, "kernel": self.pipeline.name, "mode": self.mode})
+            cache.put(name, entry)
+        symbol = entry.meta["symbol"]
+        library = load(entry.image, (symbol,))
+        return Variant(library.address(symbol), library, entry.meta)
+
+    def build(self, classes: Classes | None = None, aliases: frozenset[frozenset[str]] = frozenset()) -> Build:
+        """Lower, emit and optimise (without the cache)."""
+        classes = classes or self._default
+        symbol = abi.symbol(self.pipeline.name, "|".join((self.pipeline.digest, self._identity, self.mode, *classes)))
+        lowered = lower(Request(self._make_state(), self.mode, symbol, classes))
+        start = time.perf_counter()
+        text = emit(lowered.program, aliases=aliases)
+        middle = time.perf_counter()
+        image = target.optimize_and_emit(text)
+        done = time.perf_counter()
+        timings = {**lowered.timings, "emit": middle - start, "machine code": done - middle}
+        return Build(lowered, text, image, symbol, timings)
+
+    # Calling ------------------------------------------------------------------------------------------------
+
+    def _slow(self, *args: Any, out: Any = None, threads: int | None = None, sizes: Any = None, **kwargs: Any) -> Any:
+        p = self.pipeline
+        bound = bind(p, args, kwargs, sizes)
+        env = bound.env
+        outputs = self._outputs(bound, out, env)
+        arrays = [bound.arrays[a.name] for a in p.arrays] + self._tables + outputs
+        aliases = self._aliases(arrays)
+        variant = self._variant(tuple(map(_stride_class, arrays)), aliases)
+        context = runtime.context(threads)
+        code = invoke(
+            variant.address, ctypes.addressof(context), arrays, [bound.sizes[n] for n in p.sizes],
+            [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
+        )  # fmt: skip
+        if code:
+            raise_kernel_code(code, p)
+        if out is not None:
+            return out
+        return structured(p.structure, outputs)
+
+    def _outputs(self, bound: Bound, out: Any, env: Any) -> list[np.ndarray]:
+        p = self.pipeline
+        shapes = [tuple(index_value(e, env) for e in o.extents) for o in p.outputs]
+        if out is None:
+            return [np.empty(s, o.dtype.np) for s, o in zip(shapes, p.outputs, strict=True)]
+        given: list[Any] = []
+        _pick(p.structure, out, given, p)
+        for o, shape, a in zip(p.outputs, shapes, given, strict=True):
+            _check_output(o.name, o.dtype.np, shape, a)
+        return given
+
+    def _aliases(self, arrays: Sequence[np.ndarray]) -> frozenset[frozenset[str]]:
+        """Pairs of arguments that share memory, one of them written; refused unless it can't change a result."""
+        found = set()
+        written = [k for k, r in enumerate(self._roles) if r[1] in ("out", "inout")]
+        for k in written:
+            for j in range(len(arrays)):
+                if j != k and (j not in written or j < k) and np.may_share_memory(arrays[j], arrays[k]):
+                    if not np.shares_memory(arrays[j], arrays[k]):
+                        continue
+                    self._check_alias(j, k, arrays)
+                    found.add(frozenset((self._roles[j][0], self._roles[k][0])))
+        return frozenset(found)
+
+    def _check_alias(self, j: int, k: int, arrays: Sequence[np.ndarray]) -> None:
+        from tilewright.codegen.aliasing import reads_own_element_only
+
+        a, b = arrays[j], arrays[k]
+        same = a.ctypes.data == b.ctypes.data and a.strides == b.strides and a.shape == b.shape
+        if not same or not reads_own_element_only(self._make_state(), self._roles[j][0], self._roles[k][0]):
+            raise ArgumentError(
+                f"{self._roles[k][0].removeprefix('out.')} shares memory with {self._roles[j][0].removeprefix('out.')}",
+                code="argument.alias", where=user_location(),
+                hint="an output may lie on an input only where each element is read for itself alone; give another array",
+            )  # fmt: skip
+
+
+def raise_kernel_code(code: int, p: Pipeline) -> None:
+    """The error of a kernel's return code; checks of sizes were made before, so what comes here is memory."""
+    if code == 1:
+        raise MemoryError(f"{p.name}: no memory for temporaries")
+    raise TilewrightError(f"{p.name}: a requirement failed ({code})", code="kernel.requirement", where=user_location())
+
+
+def _pick(structure: Any, out: Any, given: list[Any], p: Pipeline) -> None:
+    """The arrays of `out=` in output order; its structure must be that of the result."""
+    if isinstance(structure, dict) and isinstance(out, dict) and structure.keys() == out.keys():
+        for key in structure:
+            _pick(structure[key], out[key], given, p)
+    elif isinstance(structure, (tuple, list)) and isinstance(out, (tuple, list)) and len(structure) == len(out):
+        for s, o in zip(structure, out, strict=True):
+            _pick(s, o, given, p)
+    elif isinstance(structure, int) and not isinstance(out, (tuple, list, dict)):
+        given.append(out)
+    elif structure is not None or out is not None:
+        raise ArgumentError(
+            f"out= has another structure than what {p.name} returns", code="argument.out", where=user_location(),
+            hint="give the same tuple, list or dict of arrays",
+        )  # fmt: skip
+
+
+def _check_output(name: str, dtype: np.dtype, shape: tuple[int, ...], a: Any) -> None:
+    problem = None
+    if not isinstance(a, np.ndarray):
+        problem = f"is a {type(a).__name__}, not an ndarray"
+    elif a.dtype != dtype or not a.dtype.isnative:
+        problem = f"has type {a.dtype.str}, {np.dtype(dtype)} is needed"
+    elif a.shape != shape:
+        problem = f"has shape {a.shape}, {shape} is needed"
+    elif not a.flags.writeable:
+        problem = "is read-only"
+    elif not a.flags.aligned or any(s % a.itemsize for s in a.strides):
+        problem = "is misaligned"
+    elif 0 in a.strides and any(n > 1 and s == 0 for n, s in zip(a.shape, a.strides, strict=True)):
+        problem = "is a broadcast view: several elements share one place"
+    if problem:
+        raise ArgumentError(f"out= for {name} {problem}", code="argument.out", where=user_location(), hint="np.empty(shape, dtype)")
+
+
+def _stride_class(a: np.ndarray) -> str:
+    if a.flags.c_contiguous:
+        return CONTIGUOUS
+    if a.ndim and a.strides[-1] == a.itemsize:
+        return UNIT
+    return ANY
+
+
+__all__ = ["Build", "Compiled", "InoutFunc", "Variant"]

@@ -1,0 +1,44 @@
+"""Readable text of the loop IR (what `fast.source` shows)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.codegen import loops as L
+from tilewright.lang.text import format_node
+
+
+def dump(value: Any) -> str:
+    """The text of a program, a statement or a Nest."""
+    if isinstance(value, L.Program):
+        head = [f"kernel {value.symbol}({', '.join(b.name for b in value.arguments)})"]
+        head += [f"  require {format_node(r)}" for r in value.requirements]
+        return "\n".join(head + _lines(value.body, 1))
+    if isinstance(value, L.Stmt):
+        return "\n".join(_lines(value, 0))
+    from tilewright.schedule.printer import format_nest
+
+    return format_nest(value)
+
+
+def _lines(s: L.Stmt, depth: int) -> list[str]:
+    pad = "  " * depth
+    match s:
+        case L.Block(statements):
+            return [line for t in statements for line in _lines(t, depth)]
+        case L.For(var, start, stop, mode, body):
+            kind = "" if mode == L.SERIAL else f" {mode}"
+            return [f"{pad}for {var!r} in {start!r}..{stop!r}{kind}", *_lines(body, depth + 1)]
+        case L.If(c, then, otherwise):
+            out = [f"{pad}if {c!r}", *_lines(then, depth + 1)]
+            if otherwise is not None:
+                out += [f"{pad}else", *_lines(otherwise, depth + 1)]
+            return out
+        case L.Allocate(b, body):
+            return [f"{pad}buffer {b.name}[{b.size!r}] {b.dtype} in {b.memory}", *_lines(body, depth + 1)]
+        case L.Prefetch(b, i, write):
+            return [f"{pad}prefetch{' for writing' if write else ''} {b.name}[{i!r}]"]
+        case L.Store(targets, values):
+            left = ", ".join(f"{b.name}[{i!r}]" for b, i in targets)
+            return [f"{pad}{left} = {', '.join(map(repr, values))}"]
+    raise TypeError(s)

@@ -1,0 +1,65 @@
+"""The signature of a compiled variant: the pipeline's parameters and outputs in the order of the C interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.codegen.flatten import CONTIGUOUS, UNIT
+from tilewright.codegen.signature import ArrayParam, Role, ScalarParam, Signature, StrideClass, Structure
+from tilewright.lang import simplify
+from tilewright.lang.func import Array, InoutFunc, Table
+from tilewright.lang.ir import Node
+from tilewright.lang.pipeline import Pipeline
+
+
+def argument_roles(p: Pipeline) -> list[tuple[str, Role, str, tuple[Node, ...]]]:
+    """(name, role, NumPy dtype name, extents) of every argument: inputs, tables, outputs."""
+    inouts = {f.inout for f in p.inouts}
+    out: list[tuple[str, Role, str, tuple[Node, ...]]] = []
+    for a in p.arrays:
+        out.append((a.name, "inout" if a in inouts else "in", a.dtype.np.name, a.extents))
+    out += [(t.name, "const", t.dtype.np.name, t.extents) for t in p.tables]
+    out += [(f"out.{o.name}", "out", o.dtype.np.name, o.extents) for o in p.outputs]
+    return out
+
+
+def signature(p: Pipeline, classes: tuple[str, ...], keyword_only: tuple[str, ...] = ()) -> Signature:
+    """The signature for the given stride class of every argument."""
+    arrays = tuple(
+        ArrayParam(name, dtype, role, tuple(_extent(e, p.sizes) for e in extents), _strides(c, len(extents)))
+        for (name, role, dtype, extents), c in zip(argument_roles(p), classes, strict=True)
+    )
+    scalars = tuple(ScalarParam(s.name, s.dtype.np.name) for s in p.scalars)
+    names = tuple(q.name for q in p.params if q.name not in keyword_only)
+    return Signature(p.name, p.sizes, arrays, scalars, names, keyword_only, _structure(p.structure))
+
+
+def _strides(stride_class: str, rank: int) -> tuple[StrideClass, ...]:
+    if stride_class == CONTIGUOUS:
+        return ("packed",) * (rank - 1) + ("unit",) if rank else ()
+    if stride_class == UNIT:
+        return ("any",) * (rank - 1) + ("unit",) if rank else ()
+    return ("any",) * rank
+
+
+def _extent(e: Node, sizes: tuple[str, ...]) -> tuple[Any, ...]:
+    coefs, c = simplify.linear(e)
+    if not coefs:
+        return ("const", c)
+    if all(t.op == "size" for t in coefs):
+        terms = tuple((k, sizes.index(t.attr)) for t, k in coefs.items())
+        if c == 0 and len(terms) == 1 and terms[0][0] == 1:
+            return ("size", terms[0][1])
+        return ("linear", c, terms)
+    return ("expr", repr(e))
+
+
+def _structure(structure: Any) -> Structure:
+    if structure == 0 and not isinstance(structure, bool):
+        return "single"
+    if type(structure) is tuple and structure == tuple(range(len(structure))):
+        return "tuple"
+    return "other"
+
+
+__all__ = ["Array", "InoutFunc", "Table", "argument_roles", "signature"]

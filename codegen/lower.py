@@ -1,0 +1,95 @@
+"""Lowering: a straight list of passes from a schedule's state to loop IR. Each is named, timed and can be dumped."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tilewright.codegen import loops as L
+from tilewright.codegen.flatten import flatten
+from tilewright.codegen.partition import partition
+from tilewright.codegen.requirements import requirements
+from tilewright.lang import ir
+from tilewright.lang.ir import Node
+from tilewright.schedule.build import build_nest
+from tilewright.schedule.state import State
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be lowered: the state, the numeric mode, the C symbol, the stride class of every argument."""
+
+    state: State
+    mode: str
+    symbol: str
+    classes: tuple[str, ...]
+
+
+@dataclass
+class Lowered:
+    """The result, and what every pass gave and took (seconds)."""
+
+    program: L.Program
+    results: dict[str, Any] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+Pass = Callable[[Any, Request], Any]
+
+
+def _nest(_: Any, r: Request) -> Any:
+    return build_nest(r.state, r.mode)
+
+
+def _flatten(nest: Any, r: Request) -> Any:
+    program = flatten(nest, r.state.pipeline, r.symbol, r.classes)
+    return replace(program, requirements=(*requirements(r.state.pipeline), *program.requirements))
+
+
+def _partition(p: Any, r: Request) -> Any:
+    return replace(p, body=partition(p.body))
+
+
+def _functions(p: Any, r: Request) -> Any:
+    """Mathematical functions by their definitions; `likely` marks have done their work."""
+    fuse = r.mode != "strict"
+    memo: dict[Node, Node] = {}
+
+    def fn(roots: tuple[Node, ...]) -> tuple[Node, ...]:
+        if any(n.op == "call" for n in ir.postorder(roots)):
+            from tilewright.lang.math import expand  # only programs that call one pay for the definitions
+
+            roots = expand(roots, fuse)
+        return ir.transform(roots, lambda n, a: a[0] if n.op == "likely" else ir.rebuild(n, a), memo)
+
+    return replace(p, body=L.map_values(p.body, fn))
+
+
+PASSES: tuple[tuple[str, Pass], ...] = (
+    ("nest", _nest),
+    ("flatten", _flatten),
+    ("partition", _partition),
+    ("functions", _functions),
+)
+
+
+def lower(request: Request) -> Lowered:
+    """Run all passes. `TILEWRIGHT_DUMP=all` (or names, separated by commas) prints results to stderr."""
+    wanted = os.environ.get("TILEWRIGHT_DUMP", "")
+    out = Lowered(None)  # type: ignore[arg-type]
+    value: Any = None
+    for name, run in PASSES:
+        start = time.perf_counter()
+        value = run(value, request)
+        out.timings[name] = time.perf_counter() - start
+        out.results[name] = value
+        if wanted == "all" or name in wanted.split(","):
+            from tilewright.codegen.dump import dump
+
+            print(f"--- after {name}\n{dump(value)}", file=sys.stderr)
+    out.program = value
+    return out
