@@ -363,7 +363,7 @@ def power(a: Any, b: Any) -> Expr:
 def select(condition: Any, a: Any, b: Any, *more: Any) -> Expr:
     """`a` where `condition` holds, else `b`; `select(c1, a1, c2, a2, ..., otherwise)` takes the first that holds."""
     if more:
-        if len(more) % 2 == 0:
+        if len(more) % 2:
             fail("select needs (condition, value) pairs and a last value")
         return select(condition, a, select(b, *more))
     c = to_node(condition)
