@@ -1,1 +1,75 @@
-"""tilewright: tensor algorithms and their schedules, kept apart."""
+"""tilewright: a tensor computation and the way it runs are two separate things.
+
+The algorithm says what every element is, the schedule how it is computed; a schedule can never change a result.
+"""
+
+from tilewright.kernels import Kernel, from_pipeline, kernel
+from tilewright.lang.boundary import constant_exterior, reflect, reflect_interior, repeat_edge, wrap_around
+from tilewright.lang.errors import (
+    ArgumentError,
+    BoundsError,
+    CompileError,
+    DefinitionError,
+    ParseError,
+    ScheduleError,
+    SymbolicUseError,
+    TilewrightError,
+    TypeRuleError,
+)
+from tilewright.lang.expr import (
+    Expr,
+    bitcast,
+    cast,
+    ceil,
+    clamp,
+    floor,
+    inside,
+    maximum,
+    minimum,
+    round,
+    select,
+    sqrt,
+    trunc,
+)
+from tilewright.lang.expr import abs_ as abs
+from tilewright.lang.func import Func, RDom, Var, const, func, rdom, scope, sizes, vars
+from tilewright.lang.math import atan2, cos, erf, exp, exp2, expm1, log, log1p, log2, pow, rsqrt, sigmoid, sin, tan, tanh
+from tilewright.lang.reduce import all_ as all
+from tilewright.lang.reduce import any_ as any
+from tilewright.lang.reduce import argmax, argmin
+from tilewright.lang.reduce import max_ as max
+from tilewright.lang.reduce import min_ as min
+from tilewright.lang.reduce import prod_ as prod
+from tilewright.lang.reduce import sum_ as sum
+from tilewright.lang.trace import inout
+from tilewright.lang.types import (
+    bf16,
+    bool_,
+    dtype_var,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from tilewright.pipelines import Pipeline
+from tilewright.texts import parse_kernel, parse_schedule, read
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError", "BoundsError", "CompileError", "DefinitionError", "Expr", "Func", "Kernel", "ParseError",
+    "Pipeline", "RDom", "ScheduleError", "SymbolicUseError", "TilewrightError", "TypeRuleError", "Var", "abs", "all",
+    "any", "argmax", "argmin", "atan2", "bf16", "bitcast", "bool_", "cast", "ceil", "clamp", "const",
+    "constant_exterior", "cos", "dtype_var", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "floor",
+    "from_pipeline", "func", "i16", "i32", "i64", "i8", "inout", "inside", "kernel", "log", "log1p", "log2", "max",
+    "maximum", "min", "minimum", "parse_kernel", "parse_schedule", "pow", "prod", "rdom", "read", "reflect",
+    "reflect_interior", "repeat_edge", "round", "rsqrt", "scope", "select", "sigmoid", "sin", "sizes", "sqrt", "sum",
+    "tan", "tanh", "trunc", "u16", "u32", "u64", "u8", "vars", "wrap_around",
+]  # fmt: skip

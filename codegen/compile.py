@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import threading
 import time
@@ -20,8 +21,7 @@ from tilewright.codegen.interface import argument_roles, signature
 from tilewright.codegen.jit import load
 from tilewright.codegen.lower import Lowered, Request, lower
 from tilewright.lang.binding import Bound, bind, index_value
-from tilewright.lang.errors import ArgumentError, TilewrightError, user_location
-from tilewright.lang.func import InoutFunc
+from tilewright.lang.errors import ArgumentError, CompileError, ScheduleError, TilewrightError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
 from tilewright.schedule.state import State
@@ -76,6 +76,43 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # replaced per object, see __init__
         return self._slow(*args, **kwargs)
+
+    # Looking inside -----------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _built(self) -> Build:
+        return self.build()
+
+    @property
+    def source(self) -> str:
+        """The loop IR of the variant for contiguous arrays."""
+        from tilewright.codegen.dump import dump
+
+        return dump(self._built.lowered.program)
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM IR as it was emitted, before optimisation."""
+        return self._built.llvm
+
+    @property
+    def asm(self) -> str:
+        """The machine code as text."""
+        return target.assembly(self._built.llvm)
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds that each pass takes."""
+        return dict(self._built.timings)
+
+    def dump(self, name: str) -> str:
+        """The program after a pass (their names: `fast.timings`)."""
+        from tilewright.codegen.dump import dump
+
+        results = self._built.lowered.results
+        if name not in results:
+            raise CompileError(f"there is no pass {name!r}", code="compile.pass", hint="passes: " + ", ".join(results))
+        return dump(results[name])
 
     # Building -----------------------------------------------------------------------------------------------
 
@@ -228,4 +265,39 @@ def _stride_class(a: np.ndarray) -> str:
     return ANY
 
 
-__all__ = ["Build", "Compiled", "InoutFunc", "Variant"]
+def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[str, ...] = ()) -> Compiled:
+    """A pipeline with a schedule (None: all default), compiled. Stages that no directive names get the default."""
+    text = "" if schedule is None else schedule.identity
+
+    @functools.cache
+    def state() -> State:
+        from tilewright.schedule.default import complete
+        from tilewright.schedule.schedule import Schedule
+
+        full = complete(Schedule(p) if schedule is None else schedule, mode)
+        full.check()
+        if mode == "strict" and full.state.reassociations:
+            raise ScheduleError(
+                f"mode strict refuses to change the order of the float reduction {full.state.reassociations[0]}",
+                code="schedule.strict", where=user_location(),
+                hint="keep that loop serial, or compile with mode='contract'",
+            )  # fmt: skip
+        return full.state
+
+    return Compiled(p, text, state, mode, keyword_only)
+
+
+def copy_into(out: Any, result: Any) -> Any:
+    """Write a result into the arrays of `out=` (of the same structure); returns `out`."""
+    if isinstance(result, dict):
+        for k, v in result.items():
+            copy_into(out[k], v)
+    elif isinstance(result, (tuple, list)):
+        for o, v in zip(out, result, strict=True):
+            copy_into(o, v)
+    elif result is not None:
+        out[...] = result
+    return out
+
+
+__all__ = ["Build", "Compiled", "Variant", "compile_schedule", "copy_into"]

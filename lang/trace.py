@@ -38,6 +38,11 @@ class Parameter:
     def static(self) -> bool:
         return self.spec is None
 
+    @property
+    def default_missing(self) -> Any:
+        """What `default` is where the function gives none."""
+        return inspect.Parameter.empty
+
 
 @dataclass(frozen=True)
 class Interface:

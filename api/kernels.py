@@ -1,0 +1,184 @@
+"""`@tw.kernel`: a Python function that describes a computation, as something to call, schedule, compile and question."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.lang import reference as reference_path
+from tilewright.lang.binding import bind
+from tilewright.lang.errors import ArgumentError, DefinitionError, user_location
+from tilewright.lang.extents import required_inputs
+from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.trace import Interface, read_interface, trace
+from tilewright.lang.types import ArraySpec, DType, DTypeVar, from_numpy
+
+MODES = ("strict", "contract", "fast")
+
+
+def check_mode(mode: str) -> str:
+    if mode not in MODES:
+        raise DefinitionError(f"mode {mode!r} is unknown", code="definition.mode", where=user_location(), hint="modes: " + ", ".join(MODES))
+    return mode
+
+
+class Kernel:
+    """A kernel: calling it computes with a default schedule; see `schedule`, `compile`, `reference`, `simulate`.
+
+    `statics` (keyword-only parameters without a tilewright type) and type parameters select a specialised pipeline.
+    """
+
+    def __init__(self, fn: Callable[..., Any] | None, mode: str = "contract", pipeline: Pipeline | None = None):
+        self.mode = check_mode(mode)
+        self._fn = fn
+        self._pipelines: dict[Any, Pipeline] = {}
+        self._compiled: dict[Any, Any] = {}
+        if fn is not None:
+            self.__name__, self.__doc__, self.__module__ = fn.__name__, fn.__doc__, fn.__module__
+            self.interface = read_interface(fn)
+        else:
+            assert pipeline is not None
+            self.__name__, self.interface = pipeline.name, Interface(())
+            self._pipelines[((), ())] = pipeline
+        if fn is not None and not self.interface.type_vars and all(p.default is not p.default_missing for p in self.interface.statics):
+            self.pipeline()  # mistakes in the definition show where it stands
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.__name__}>"
+
+    # The pipeline -------------------------------------------------------------------------------------------
+
+    def pipeline(self, *, dtypes: Mapping[str, Any] | None = None, **statics: Any) -> Pipeline:
+        """The pipeline for given static values and types; traced once for each."""
+        if self._fn is None:
+            return next(iter(self._pipelines.values()))
+        values = {}
+        for p in self.interface.statics:
+            if p.name in statics:
+                values[p.name] = statics.pop(p.name)
+            elif p.default is not p.default_missing:
+                values[p.name] = p.default
+            else:
+                raise ArgumentError(f"{self.__name__} needs the static value {p.name}", code="argument.static", where=user_location())
+        if statics:
+            raise ArgumentError(f"{self.__name__} has no static parameter {next(iter(statics))}", code="argument.unknown", where=user_location())
+        types = {t.name: _type(t, (dtypes or {}).get(t.name)) for t in self.interface.type_vars if dtypes and t.name in dtypes}
+        try:
+            key = (tuple(values.items()), tuple(types.items()))
+            found = self._pipelines.get(key)
+        except TypeError as e:
+            raise ArgumentError(f"a static value of {self.__name__} can't be a key: {e}", code="argument.static", where=user_location()) from None
+        if found is None:
+            found = self._pipelines[key] = trace(self._fn, self.interface, values, types)
+        return found
+
+    def _for_call(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Pipeline, dict[str, Any]]:
+        """The pipeline that a call selects by its static values and array types, and the other arguments."""
+        names = {p.name for p in self.interface.statics}
+        statics = {k: v for k, v in kwargs.items() if k in names}
+        rest = {k: v for k, v in kwargs.items() if k not in names}
+        dtypes: dict[str, DType] = {}
+        if self.interface.type_vars:
+            positional = [p for p in self.interface.params if not p.keyword_only]
+            given = dict(zip((p.name for p in positional), args, strict=False)) | rest
+            for p in self.interface.params:
+                t = p.spec.dtype if isinstance(p.spec, ArraySpec) else p.spec
+                if isinstance(t, DTypeVar) and p.name in given and t.name not in dtypes:
+                    found = from_numpy(getattr(given[p.name], "dtype", type(given[p.name])))
+                    if found is None:
+                        raise ArgumentError(f"the type of {p.name} is not known", code="argument.dtype", where=user_location())
+                    dtypes[t.name] = _type(t, found)
+        return self.pipeline(dtypes=dtypes, **statics), rest
+
+    # Running ------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute with the default schedule. `out=` writes into given arrays, `threads=` limits threads."""
+        if os.environ.get("TILEWRIGHT_REFERENCE") == "1":
+            return self._through_reference(args, kwargs)
+        if not self.interface.statics and not self.interface.type_vars:
+            compiled = self._compiled.get(None)
+            if compiled is None:
+                compiled = self._compiled[None] = self.compile()
+            return compiled(*args, **kwargs)
+        p, rest = self._for_call(args, kwargs)
+        compiled = self._compiled.get(p)
+        if compiled is None:
+            compiled = self._compiled[p] = self._compile(p, None, self.mode)
+        return compiled(*args, **rest)
+
+    def reference(self, *args: Any, keep: Any = (), sizes: Any = None, **kwargs: Any) -> Any:
+        """The reference path: NumPy only, nothing fused. With `keep=["lap"]` returns (result, {"lap": array})."""
+        p, rest = self._for_call(args, kwargs)
+        return reference_path.run(p, bind(p, args, rest, sizes), keep)
+
+    def _through_reference(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        from tilewright.codegen.compile import copy_into
+
+        kwargs.pop("threads", None)
+        out = kwargs.pop("out", None)
+        result = self.reference(*args, **kwargs)
+        return result if out is None else copy_into(out, result)
+
+    def why(self, *args: Any, out: tuple[int, ...] = (), output: int = 0, sizes: Any = None, **kwargs: Any) -> str:
+        """One element's expression with the values that went into it: `kernel.why(a, b, out=(3, 5))`."""
+        p, rest = self._for_call(args, kwargs)
+        return reference_path.why(p, bind(p, args, rest, sizes), out, output)
+
+    def required_inputs(self, *, dtypes: Any = None, statics: Mapping[str, Any] | None = None, **sizes: int) -> dict[str, Any]:
+        """The range (start, stop) of every axis of every input that is read at the given sizes."""
+        return required_inputs(self.pipeline(dtypes=dtypes, **(statics or {})), sizes)
+
+    # Scheduling ---------------------------------------------------------------------------------------------
+
+    def schedule(self, *, machine: Any = None, dtypes: Any = None, **statics: Any) -> Any:
+        """A new, empty schedule. `machine` binds memory names and capacities early."""
+        from tilewright.schedule.schedule import Schedule
+
+        return Schedule(self.pipeline(dtypes=dtypes, **statics), machine=machine)
+
+    def compile(self, schedule: Any = None, *, mode: str | None = None, dtypes: Any = None, **statics: Any) -> Any:
+        """A native kernel with the given schedule; stages that it does not name get the default schedule."""
+        p = schedule.pipeline if schedule is not None else self.pipeline(dtypes=dtypes, **statics)
+        return self._compile(p, schedule, check_mode(mode or self.mode))
+
+    def _compile(self, p: Pipeline, schedule: Any, mode: str) -> Any:
+        from tilewright.codegen.compile import compile_schedule
+
+        keyword_only = tuple(q.name for q in self.interface.params if q.keyword_only and not q.static)
+        return compile_schedule(p, schedule, mode, keyword_only)
+
+    def simulate(self, schedule: Any = None, *, machine: Any, sizes: Mapping[str, int], mode: str | None = None, inputs: Any = None) -> Any:
+        """Run on a simulated machine: the account of bytes and footprint, and the values."""
+        from tilewright.codegen.simulate import simulate
+
+        p = schedule.pipeline if schedule is not None else self.pipeline()
+        return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs)
+
+
+def _type(t: DTypeVar, given: Any) -> DType:
+    from tilewright.lang.types import as_dtype
+
+    found = as_dtype(given)
+    if found not in t.choices:
+        raise ArgumentError(
+            f"{t.name} can't be {found}", code="argument.dtype", where=user_location(),
+            hint="choices: " + ", ".join(map(repr, t.choices)),
+        )  # fmt: skip
+    return found
+
+
+def kernel(fn: Any = None, *, mode: str = "contract") -> Any:
+    """Make a kernel of a function: `@tw.kernel`, or `@tw.kernel(mode="strict")`."""
+    if fn is None:
+        return lambda f: Kernel(f, mode)
+    return Kernel(fn, mode)
+
+
+def from_pipeline(pipeline: Pipeline, mode: str = "contract") -> Kernel:
+    """A kernel of an explicit pipeline (`tw.pipeline(...)`, or one read from text)."""
+    return Kernel(None, mode, pipeline)
+
+
+__all__ = ["Kernel", "check_mode", "from_pipeline", "kernel"]
