@@ -11,6 +11,7 @@ Operations (arguments in brackets; `attr` carries what is not a node):
     convert     cast (attr=None, to .dtype)   bitcast   round_to(attr=storage type; rounds, yields its compute type)
     primitive   sqrt floor ceil round trunc
     functions   call[args](attr=name)                       (a definition of our own, see lang.math)
+                param(attr=position)                        (leaf: a parameter inside such a definition)
 
 Types are compute types (never f16 or bf16, which `load` widens and `round_to` rounds to) or `index`.
 Nothing here promotes or simplifies but the index arithmetic, which lives in the integers.
