@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilewright.codegen import abi, runtime
-from tilewright.codegen.runtime import entry_ir, layout
+from tilewright.codegen.runtime import layout, table
 from tilewright.codegen.signature import ArrayParam, ScalarParam, Signature
 from tilewright.lang.errors import TilewrightError
 
@@ -32,11 +32,17 @@ class KernelError(TilewrightError):
     default_code = "kernel"
 
 
+class OutOfMemoryError(KernelError, MemoryError):
+    """There was no memory for a temporary of a kernel."""
+
+    default_code = "out-of-memory"
+
+
 def raise_code(code: int) -> NoReturn:
     """Raise the error that a kernel's return code stands for (requirements, 100 and up, are the caller's to
     explain)."""
     if code == abi.OUT_OF_MEMORY:
-        raise KernelError("there is no memory for a temporary of the kernel", code="out-of-memory")
+        raise OutOfMemoryError("there is no memory for a temporary of the kernel")
     if code >= abi.FIRST_REQUIREMENT:
         raise KernelError(f"requirement {code - abi.FIRST_REQUIREMENT} of the kernel does not hold", code="requirement")
     raise KernelError(f"the kernel ended with code {code}")
@@ -79,10 +85,10 @@ def fast_enough(signature: Signature) -> bool:
         and not signature.keyword_only
         and signature.structure != "other"
         and (signature.structure == "tuple" or len(signature.outputs) <= 1)
-        and len(signature.arrays) <= entry_ir.MAX_ARRAYS
-        and sum(len(array.axes) for array in signature.arrays) <= entry_ir.MAX_AXES
-        and len(signature.sizes) <= entry_ir.MAX_SIZES
-        and len(signature.scalars) <= entry_ir.MAX_SCALARS
+        and len(signature.arrays) <= table.MAX_ARRAYS
+        and sum(len(array.axes) for array in signature.arrays) <= table.MAX_AXES
+        and len(signature.sizes) <= table.MAX_SIZES
+        and len(signature.scalars) <= table.MAX_SCALARS
         and known == set(range(len(signature.sizes)))
         and all(extent[0] != "expr" for array in signature.arrays for extent in array.axes)
         and all(scalar.dtype not in ("float16", "bfloat16") for scalar in signature.scalars)
@@ -106,13 +112,10 @@ def make_entry(
     if not fast_enough(signature):
         return slow
     tables = dict(constants or {})
-    table = _table(signature, kernel_address, context_address, slow, tables)
-    alive = (table, slow, raise_code, "out", tables, numpy_dtype, tuple(_dtypes(signature)), tuple(keep))
+    words = _table(signature, kernel_address, context_address, slow, tables)
+    dtypes = tuple(numpy_dtype(array.dtype) for array in signature.arrays)
+    alive = (words, slow, raise_code, sys.intern("out"), tables, dtypes, tuple(keep))
     return _new_builtin()(ctypes.addressof(_definition()), alive, None)
-
-
-def _dtypes(signature: Signature) -> list[np.dtype]:
-    return [numpy_dtype(array.dtype) for array in signature.arrays]
 
 
 def _table(
@@ -124,10 +127,10 @@ def _table(
 ) -> bytes:
     arrays, axes, terms = _array_records(signature, constants)
     scalars = _scalar_records(signature)
-    axis_at = 8 * (len(entry_ir.HEAD) + len(entry_ir.ARRAY) * len(signature.arrays))
+    axis_at = 8 * (len(table.HEAD) + len(table.ARRAY) * len(signature.arrays))
     scalar_at = axis_at + 8 * len(axes)
     terms_at = scalar_at + 8 * len(scalars)
-    width = len(entry_ir.AXIS)
+    width = len(table.AXIS)
     for start in range(0, len(axes), width):
         if axes[start] == 2:
             axes[start + 1] = terms_at + 8 * axes[start + 1]
@@ -155,7 +158,7 @@ def _table(
         "scalar_at": scalar_at,
         "linear": sum(axes[start] == 2 for start in range(0, len(axes), width)),
     }
-    words = [head[name] for name in entry_ir.HEAD] + arrays + axes + scalars + terms
+    words = [head[name] for name in table.HEAD] + arrays + axes + scalars + terms
     return struct.pack(f"<{len(words)}q", *words)
 
 
@@ -172,7 +175,7 @@ def _array_records(signature: Signature, constants: dict[str, np.ndarray]) -> tu
             output += 1
         else:
             source, which = signature.positional.index(array.name), 0
-        arrays += [source, which, *_array_facts(array), len(axes) // len(entry_ir.AXIS)]
+        arrays += [source, which, *_array_facts(array), len(axes) // len(table.AXIS)]
         for extent, stride in zip(array.axes, array.strides, strict=True):
             kind, value = _extent(extent, terms)
             axes += [kind, value, _STRIDES[stride]]

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection
 
 from tilewright.codegen import abi, cache, jit, target
-from tilewright.codegen.runtime import entry_ir, memory_ir, pool_ir, portable_ir
+from tilewright.codegen.runtime import entry_ir, memory_ir, pool_ir, portable_ir, table
 from tilewright.codegen.runtime.processors import available, default_threads
 
 _POSIX_TEXT = """
@@ -74,10 +74,8 @@ def _addresses() -> dict[str, int]:
 
 @functools.cache
 def _entry() -> int:
-    api = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in entry_ir.FUNCTIONS
-    }
-    library = _load("entry", entry_ir.text(), entry_ir.FUNCTIONS, ("tw_entry",), api)
+    api = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in table.FUNCTIONS}
+    library = _load("entry", entry_ir.text(), table.FUNCTIONS, ("tw_entry",), api)
     return library.address("tw_entry")
 
 
