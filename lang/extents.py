@@ -14,9 +14,10 @@ from tilewright.lang.values import Env, index_values
 Span = tuple[tuple[int, int], ...]  # (start, stop) an axis; start == stop where the axis is empty
 
 def spans(p: Pipeline, env: Env) -> dict[Func, Span]:
-    """The region of every Func that runs at the sizes (and index scalars) in `env`, by name."""
+    """The region of every Func that runs at the sizes (and index scalars) in `env`, by name, in order."""
     found, memo = required(p), {}
-    return {f: numbers(box, env, memo) for f, box in found.funcs.items() if index_values([found.guards[f]], env, memo)[0]}
+    runs = [f for f in p.funcs if index_values([found.guards[f]], env, memo)[0]]
+    return {f: numbers(found.funcs[f], env, memo) for f in runs}
 
 
 def numbers(box: Box, env: Env, memo: dict[Node, Any] | None = None) -> Span:

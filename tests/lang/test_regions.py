@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels import call, pipeline
+from tests.strategies import indices, pipelines
 from tilewright.lang import boundary, ir, reduce
 from tilewright.lang.errors import BoundsError
-from tilewright.lang.expr import cast, clamp, inside, maximum, minimum, select
+from tilewright.lang.expr import cast, clamp, inside, select
 from tilewright.lang.extents import numbers, required_inputs, spans
 from tilewright.lang.func import Array, func, rdom, sizes, vars
 from tilewright.lang.intervals import Interval
@@ -76,61 +77,6 @@ def check(p: Pipeline, env: dict) -> dict:
 
 
 # Random pipelines -----------------------------------------------------------------------------------------------
-
-
-@st.composite
-def indices(draw, atoms, fancy=True):
-    """A random index expression over `atoms`."""
-    e = draw(st.sampled_from(atoms)) * draw(st.integers(-2, 2)) + draw(st.integers(-3, 3))
-    if draw(st.booleans()):
-        e = e + draw(st.sampled_from(atoms))
-    if not fancy:
-        return e
-    kind = draw(st.sampled_from(["", "", "div", "mod", "min", "max", "select", "clamp"]))
-    lo = draw(st.integers(-2, 3))
-    if kind == "div":
-        e = e // draw(st.integers(1, 3))
-    elif kind == "mod":
-        e = e % draw(st.integers(1, 4))
-    elif kind in ("min", "max"):
-        other = draw(st.sampled_from(atoms)) * draw(st.integers(-1, 1)) + lo
-        e = minimum(e, other) if kind == "min" else maximum(e, other)
-    elif kind == "select":
-        at = draw(st.sampled_from(atoms))
-        e = select(inside(at, lo, lo + draw(st.integers(0, 4))), at, e)
-    elif kind == "clamp":
-        e = clamp(e, lo, lo + 2)
-    return e
-
-
-@st.composite
-def pipelines(draw):
-    """An array, two or three Funcs of which some are updated, random reads between them."""
-    A = Array("A", i64, (M.node, N.node))
-    sources = [A]
-    for number in range(draw(st.integers(1, 3))):
-        f = func(f"f{number}")
-        at = [i, j, N]
-        src = draw(st.sampled_from(sources))
-        value = src[draw(indices(at)), draw(indices(at))]
-        if draw(st.booleans()):
-            other = draw(st.sampled_from(sources))
-            c = draw(indices(at, fancy=False)) < draw(st.integers(-3, 5))
-            value = select(c, value, other[draw(indices(at)), draw(indices(at))])
-        f[i, j] = value
-        if draw(st.booleans()):
-            r = rdom(r=(draw(st.integers(-1, 1)), draw(st.sampled_from([0, 2, N]))), q=draw(st.integers(0, 2)))
-            if draw(st.booleans()):
-                r = r.where(r.r + r.q < draw(st.sampled_from([i, N, i + 2])))
-            at = [i, r.r, r.q]
-            update = src[draw(indices(at)), draw(indices(at))]
-            if draw(st.booleans()):
-                f[i, draw(indices([r.r, r.q]))] = f[i, draw(indices([r.r, r.q]))] + update
-            else:
-                f[i, r.r] += update
-        sources.append(f)
-    lo = draw(st.integers(-2, 2))
-    return make_pipeline(sources[-1][lo : M + lo, 0:N], [A])
 
 
 @given(pipelines(), st.integers(0, 4), st.integers(0, 4))
