@@ -43,6 +43,7 @@ from tilewright.schedule.ranges import (
     rounded,
     stage_ranges,
 )
+from tilewright.schedule.sites import legal_sites
 from tilewright.schedule.state import FuncState, Key, Place, Stage, State, refuse
 
 Site = tuple[Range, ...]  # the loops around a place, outermost first
@@ -459,37 +460,9 @@ def _hull(boxes: Iterable[Box]) -> Box:
     return out
 
 
-def legal_sites(state: State, f: Tensor) -> list[str]:
-    """Addresses of the loops at which a Func may be computed: those around all its uses."""
-    common: list[tuple[Key, str]] | None = None
-    for s in state.consumers(f):
-        chain = _chain(state, s)
-        common = chain if common is None else [c for c in common if c in chain]
-    return [state.loop_address(k, n) for k, n in common or []]
-
-
-def _chain(state: State, s: Stage) -> list[tuple[Key, str]]:
-    """The loops around a stage's innermost body, outermost first (an inlined stage stands in its consumers)."""
-    fs = state.funcs[s.key[0]]
-    outer: list[tuple[Key, str]] = []
-    if fs.compute.kind == "inline":
-        chains = [_chain(state, c) for c in state.consumers(fs.func)]
-        return [c for c in chains[0] if all(c in k for k in chains)] if chains else []
-    if fs.compute.kind == "at":
-        assert fs.compute.stage is not None and fs.compute.loop is not None
-        around = _chain(state, state.stages[fs.compute.stage])
-        outer = around[: around.index((fs.compute.stage, fs.compute.loop)) + 1]
-    own = []
-    for x in s.loops:
-        if x.mode == "vectorize":
-            break
-        own.append((s.key, x.name))
-    return outer + own
-
-
 def build_nest(state: State, mode: str = "contract") -> Nest:
     """The Nest of a schedule's state. Raises ScheduleError or BoundsError where the placement is not possible."""
     return Builder(state, mode).nest()
 
 
-__all__ = ["Array", "Builder", "build_nest", "legal_sites"]
+__all__ = ["Array", "Builder", "build_nest"]

@@ -16,7 +16,7 @@ from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.types import index
 from tilewright.schedule.inline import Body
-from tilewright.schedule.state import GUARD, ROUND_UP, SHIFT, Fuse, Split, Stage, root_name
+from tilewright.schedule.state import GUARD, ROUND_UP, SHIFT, Fuse, Split, Stage, root_name, versioned
 
 ZERO, ONE = integer(0), integer(1)
 
@@ -32,6 +32,7 @@ class Range:
     mode: str
     reduction: bool
     guards: tuple[Node, ...]
+    spare: frozenset[Node] = frozenset()  # guards that only keep a pure variable inside its region
 
     @property
     def interval(self) -> Interval:
@@ -100,8 +101,18 @@ def constant_extent(r: Interval, loops: tuple[Range, ...] = ()) -> int | None:
 
 
 def spread(n: Node, op: str) -> list[Node]:
-    """The terms of nested `min` or `max`."""
-    return [t for a in n.args for t in spread(a, op)] if n.op == op else [n]
+    """Expressions whose `min` (or `max`, by `op`) is `n`, with sums distributed: min(a, b) + c gives a + c, b + c."""
+    if n.op == op:
+        return [t for a in n.args for t in spread(a, op)]
+    coefs, c = simplify.linear(n)
+    for t, k in coefs.items():
+        if t is not n and t.op == (op if k > 0 else _OTHER[op]):
+            rest = simplify.from_linear({u: v for u, v in coefs.items() if u is not t}, c)
+            return [x for term in spread(t, t.op) for x in spread(simplify.add(rest, simplify.mul(term, integer(k))), op)]
+    return [n]
+
+
+_OTHER = {"min": "max", "max": "min"}
 
 
 def _divides(factor: int, e: Node) -> bool:
@@ -113,6 +124,7 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
 
     Loop variables are called `{prefix}.{loop}`. With `shifted` False, shift tails run as guards.
     """
+    stage, shown = versioned(stage)
     extents: dict[str, Node] = {}
     caps: dict[str, int | None] = {}
     lows: dict[str, Node] = {}
@@ -138,8 +150,8 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
     vars_ = {}
     based: set[str] = set()  # unsplit variables: the loop runs over the values themselves
     for x in stage.loops:
-        v = vars_[x.name] = ir.var(f"{prefix}.{x.name}")
-        if x.name in roots and (x.mode not in ("vectorize", "unroll") or extents[x.name].op == "const" and lows[x.name] is ZERO):
+        v = vars_[x.name] = ir.var(f"{prefix}.{shown[x.name]}")
+        if x.name in roots and (x.mode not in ("vectorize", "unroll") or (extents[x.name].op == "const" and lows[x.name] is ZERO)):
             based.add(x.name)
             relative[x.name] = simplify.sub(v, lows[x.name])
         else:
@@ -161,27 +173,17 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
             if e.op != "const":
                 shifts.append((e, t.factor))
         relative[t.parent] = simplify.add(base, relative[t.inner])
-        if not _divides(t.factor, e) and (t.tail == GUARD or (t.tail == SHIFT and (not shifted or e.op == "const" and e.attr < t.factor))):
+        if not _divides(t.factor, e) and (t.tail == GUARD or (t.tail == SHIFT and (not shifted or (e.op == "const" and e.attr < t.factor)))):
             conditions += nonnegative(simplify.sub(simplify.sub(e, ONE), relative[t.parent]))
     values = {roots[n]: (vars_[n] if n in based else simplify.add(lows[n], relative[n])) for n in roots}
     for p in body.predicates:
         conditions.extend(_conjuncts(ir.substitute((p,), values)[0]))
-    return _walk(stage, extents, caps, lows, based, vars_, conditions, values, domain, tuple(shifts))
+    return _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, tuple(shifts))
 
 
 def nonnegative(n: Node) -> list[Node]:
-    """n >= 0 as conditions that are linear where possible: a `min` that is added (a `max` that is subtracted) is
-    one condition a term."""
-    coefs, c = simplify.linear(n)
-    for t, k in coefs.items():
-        if (t.op == "min" and k > 0) or (t.op == "max" and k < 0):
-            rest = {u: v for u, v in coefs.items() if u is not t}
-            return [
-                x
-                for term in spread(t, t.op)
-                for x in nonnegative(simplify.add(simplify.from_linear(rest, c), simplify.mul(term, integer(k))))
-            ]
-    return [simplify.compare("ge", n, ZERO)]
+    """n >= 0 as conditions that are linear where possible: one for each term of a `min` in it."""
+    return [simplify.compare("ge", t, ZERO) for t in spread(n, "min")]
 
 
 def _conjuncts(c: Node) -> list[Node]:
@@ -201,7 +203,7 @@ def as_ge0(c: Node) -> Node | None:
     return simplify.sub(d, ONE) if c.op in ("lt", "gt") else d
 
 
-def _walk(stage, extents, caps, lows, based, vars_, conditions, values, domain, shifts) -> StageRanges:
+def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, shifts) -> StageRanges:
     """Enter the loops one by one: tighten bounds by the conditions, hand the rest on as guards."""
     pending = [c for c in conditions if c is not ir.TRUE]
     todo = {v for v in vars_.values()}
@@ -244,7 +246,7 @@ def _walk(stage, extents, caps, lows, based, vars_, conditions, values, domain, 
             if not exact:
                 left.append(c)
         now, pending = _known(left, todo)
-        ranges.append(Range(x.name, v, start, stop, x.mode, x.reduction, tuple(now)))
+        ranges.append(Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now)))
     return StageRanges(tuple(ranges), values, domain, tuple(before), shifts)
 
 
@@ -271,7 +273,7 @@ def _known(conditions: list[Node], todo: set[Node]) -> tuple[list[Node], list[No
 def rounded(stage: Stage, root: Node, r: Interval) -> Interval:
     """A pure variable's range, extended where a split of it rounds up."""
     name = root_name(root)
-    for t in stage.transforms:
+    for t in versioned(stage)[0].transforms:
         if isinstance(t, Split) and t.parent == name and t.tail == ROUND_UP:
             assert r.lo is not None
             n = simplify.mul(simplify.floordiv(simplify.add(extent(r), integer(t.factor - 1)), integer(t.factor)), integer(t.factor))

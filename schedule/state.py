@@ -107,6 +107,33 @@ def root_name(root: Node) -> str:
     return root.attr if root.op == "var" else root.attr[1]
 
 
+def versioned(stage: Stage) -> tuple[Stage, Mapping[str, str]]:
+    """The stage with every loop that it ever had under a name of its own, and what these names are shown as.
+
+    A split may give the name of its loop to one of the new ones; here the later loop of that name gets a prime.
+    """
+    current = {root_name(r): root_name(r) for r in stage.roots}
+    shown = dict(current)
+
+    def fresh(name: str) -> str:
+        unique = name
+        while unique in shown:
+            unique += "'"
+        shown[unique], current[name] = name, unique
+        return unique
+
+    steps: list[Split | Fuse] = []
+    for t in stage.transforms:
+        if isinstance(t, Split):
+            parent = current.pop(t.parent)
+            steps.append(replace(t, parent=parent, outer=fresh(t.outer), inner=fresh(t.inner)))
+        else:
+            outer, inner = current.pop(t.outer), current.pop(t.inner)
+            steps.append(replace(t, outer=outer, inner=inner, fused=fresh(t.fused)))
+    loops = tuple(replace(x, name=current[x.name]) for x in stage.loops)
+    return replace(stage, loops=loops, transforms=tuple(steps)), shown
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a Func is computed or stored: inline, at the root, or inside a loop of a stage."""

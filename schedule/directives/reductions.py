@@ -23,19 +23,23 @@ from tilewright.lang.func import Definition, Domain, Func
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.types import i64, index
 from tilewright.schedule import algebra
+from tilewright.schedule.directive import Directive
+from tilewright.schedule.directives.kinds import check_name, directive
 from tilewright.schedule.ranges import ONE
 from tilewright.schedule.state import (
     ROOT,
-    Fuse,
     FuncState,
+    Fuse,
     Loop,
     Place,
     Split,
     Stage,
     State,
+    find_stage,
     make_stage,
     refuse,
     root_name,
+    versioned,
 )
 
 _MOST_STEPS = 40  # halvings of a number of partials that is known at the call only
@@ -99,31 +103,39 @@ def _factored(stage: Stage, loop: str) -> tuple[Domain, dict[Node, Node], _Path]
 def _path(stage: Stage, loop: str) -> _Path:
     d = stage.definition
     assert d.rdom is not None
+    unique, shown = versioned(stage)
     extents: dict[str, Node] = {n: simplify.sub(b, a) for n, (a, b) in d.rdom.ranges.items()}
-    for t in stage.transforms:
+    for t in unique.transforms:
         if isinstance(t, Split) and t.parent in extents:
             e, f = extents[t.parent], integer(t.factor)
             extents[t.outer] = simplify.floordiv(simplify.add(e, integer(t.factor - 1)), f)
             extents[t.inner] = f
-    name, value = loop, ir.var(loop)
+    name, value = next(x.name for x in unique.loops if shown[x.name] == loop), ir.var(loop)
+    count = extents[name] if name in extents else None
     siblings: list[tuple[str, Node]] = []
     conditions: list[Node] = []
     used: list[Split] = []
     while name not in d.rdom.ranges:
-        t = next(t for t in stage.transforms if name in ((t.outer, t.inner) if isinstance(t, Split) else (t.fused,)))
+        k, t = next(
+            (k, t) for k, t in enumerate(unique.transforms)
+            if name in ((t.outer, t.inner) if isinstance(t, Split) else (t.fused,))
+        )  # fmt: skip
         if isinstance(t, Fuse):
             raise refuse(f"{loop} comes from a fused loop", "rfactor-fused", "factor before fusing")
         f = integer(t.factor)
         other = t.outer if name == t.inner else t.inner
-        sibling = ir.node("rvar", index, (), (None, other))
+        sibling = ir.node("rvar", index, (), (None, shown[other]))
         outer, inner = (sibling, value) if name == t.inner else (value, sibling)
         value = simplify.add(simplify.mul(outer, f), inner)
         if simplify.mod(extents[t.parent], f) is not integer(0):
             conditions.append(simplify.compare("lt", value, extents[t.parent]))
-        siblings.insert(0, (other, extents[other]))
-        used.append(t)
+        siblings.insert(0, (shown[other], extents[other]))
+        step = stage.transforms[k]
+        assert isinstance(step, Split)
+        used.append(step)
         name = t.parent
-    return _Path(d.rdom.rvar(name), value, tuple(siblings), tuple(conditions), extents[loop], tuple(used))
+    assert count is not None
+    return _Path(d.rdom.rvar(name), value, tuple(siblings), tuple(conditions), count, tuple(used))
 
 
 def _partial_func(
@@ -324,3 +336,13 @@ def _name(state: State, stage: Stage, loop: str) -> str:
     while name in state.funcs:
         name, k = f"{base}_{k}", k + 1
     return name
+
+
+@directive("rfactor", "loop", results=1)
+def rfactor_directive(state: State, d: Directive) -> State:
+    """Partial results over one reduction loop, in a Func of their own: `rfactor ki -> P`. The nest is shown above.
+
+    Errors: schedule.not-associative, schedule.rfactor-pure, schedule.rfactor-fused, schedule.rfactor-cache,
+    schedule.name-twice.
+    """
+    return rfactor(state, find_stage(state, d.stage), d.operands[0], check_name(d.results[0]))

@@ -1,0 +1,94 @@
+"""Promises that need the whole schedule: what `Schedule.check` and every compilation look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tilewright.lang.errors import Location
+from tilewright.schedule.build import build_nest
+from tilewright.schedule.directive import Directive
+from tilewright.schedule.nest import Allocation, LoopNode, Nest, NestNode, Storage, children, walk
+from tilewright.schedule.printer import print_extents
+from tilewright.schedule.state import State, refuse
+
+if TYPE_CHECKING:
+    from tilewright.hw import LiveBuffer, Machine
+
+
+def check(state: State, directives: tuple[Directive, ...] = (), machine: Machine | None = None) -> Nest:
+    """The nest, if it keeps its promises. `directives` say where in the user's source they were made."""
+    _check_inlined(state, directives)
+    nest = build_nest(state)
+    check_nest(nest, directives)
+    if machine is not None:
+        from tilewright.hw import check_capacity, footprints
+
+        check_capacity(machine, footprints(machine, _points(nest)))
+    return nest
+
+
+def check_nest(nest: Nest, directives: tuple[Directive, ...] = ()) -> None:
+    """Vector and unrolled loops have constant extents, buffers in registers constant sizes."""
+    for n in walk(nest.body):
+        if isinstance(n, LoopNode) and n.mode in ("vectorize", "unroll") and n.stop.op != "const":
+            word = "vectorized" if n.mode == "vectorize" else "unrolled"
+            raise refuse(
+                f"{n.address} can't be {word}: its extent is not constant", "extent",
+                f"split it first: {n.mode}({n.name!r}, 8) does both", _where(directives, n.mode, n.address),
+            )  # fmt: skip
+        if isinstance(n, Allocation):
+            for s in n.storages:
+                if s.memory == "reg" and not s.constant:
+                    raise refuse(
+                        f"the buffer {s.name}{print_extents(s.extents)} can't be in registers: its size is not constant",
+                        "register-size", "make the loops inside constant by splits, or keep it in main",
+                        _where(directives, "cache_write", s.name),
+                    )  # fmt: skip
+
+
+def _check_inlined(state: State, directives: tuple[Directive, ...]) -> None:
+    for fs in state.funcs.values():
+        if fs.compute.kind != "inline":
+            continue
+        s = state.stages_of(fs.func.name)[0]
+        if s.scheduled or fs.store is not None:
+            what = "its loops are scheduled" if s.scheduled else "a place for its buffer is given"
+            where = next((d.location for d in directives if d.stage == fs.func.name or fs.func.name in d.operands), None)
+            raise refuse(f"{fs.func.name} is inlined, but {what}", "inlined",
+                         f"say where it is computed: s[{fs.func.name!r}].compute_root() or compute_at(...)", where)  # fmt: skip
+
+
+def _where(directives: tuple[Directive, ...], kind: str, what: str) -> Location | None:
+    """Where the user asked for it: the last directive of that kind that speaks of the loop or buffer."""
+    stage, _, loop = what.rpartition(".")
+    names = {loop, loop.removesuffix("_v"), loop.removesuffix("_u")}
+    for d in reversed(directives):
+        if d.kind == kind and ((d.stage == stage and names & set(d.operands)) or d.option("name") == what):
+            return d.location
+    return None
+
+
+def _points(nest: Nest) -> Iterator[tuple[str, list[LiveBuffer]]]:
+    """Every allocation with the buffers that are alive there, of those whose size is known."""
+    stack: list[tuple[NestNode, str, tuple[Storage, ...]]] = [(nest.body, "", ())]
+    while stack:
+        n, where, live = stack.pop()
+        if isinstance(n, LoopNode):
+            where = n.address
+        if isinstance(n, Allocation):
+            live = (*live, *n.storages)
+            yield where, [b for b in map(_buffer, live) if b is not None]
+        stack.extend((c, where, live) for c in children(n))
+
+
+def _buffer(s: Storage) -> LiveBuffer | None:
+    from tilewright.hw import LiveBuffer
+
+    extents = s.extents if s.layout is None else s.layout.extents(s.extents)
+    if any(e.op != "const" for e in extents):
+        return None
+    size = s.dtype.bytes
+    for e in extents:
+        size *= e.attr
+    return LiveBuffer(s.name, s.memory, size)

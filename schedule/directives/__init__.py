@@ -1,0 +1,24 @@
+"""The directives: one file a family. `step` checks one and carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.schedule.directive import Directive, Value
+from tilewright.schedule.directives import loops, meta, placement, reductions, staging
+from tilewright.schedule.directives.kinds import KINDS, Kind, Option, canonical, directive, resolved
+from tilewright.schedule.sites import check_places
+from tilewright.schedule.state import State
+
+
+def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Directive, State]:
+    """Carry out one directive: its canonical form and the state after it. Raises ScheduleError; `state` stays as it is."""
+    d = canonical(state, d)
+    after = KINDS[d.kind].run(state, canonical(state, resolved(d, knobs)))
+    check_places(after)
+    return d, after
+
+
+__all__ = [
+    "KINDS", "Kind", "Option", "canonical", "directive", "loops", "meta", "placement", "reductions", "resolved", "staging", "step",
+]  # fmt: skip

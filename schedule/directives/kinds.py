@@ -1,0 +1,218 @@
+"""The table of directives: what each kind takes, and the function that carries it out.
+
+`canonical` brings a directive into the one form in which it is stored, printed and compared: addresses in full,
+defaults left out, options in the order of the table.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.schedule.directive import Directive, KnobRef, Value
+from tilewright.schedule.layout import parse_index_map
+from tilewright.schedule.state import GUARD, ROUND_UP, SHIFT, Stage, State, find_func, find_loop, find_stage, refuse
+
+Run = Callable[[State, Directive], State]
+TAILS = (GUARD, SHIFT, ROUND_UP)
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One `key value` pair. `role`: factor, factors, tail, loop, memory, layout, name or count.
+
+    A value equal to `default` is left out of the canonical form, or always said where it is `shown`.
+    """
+
+    key: str
+    role: str
+    required: bool = False
+    default: Value | None = None
+    shown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a directive looks like. `operands` and `results` count names; -1: any number, at least one.
+
+    `role` says what the operands are: loop, func, tensor or name. Loops belong to the stage of the directive.
+    """
+
+    name: str
+    role: str
+    operands: int
+    results: int
+    options: tuple[Option, ...]
+    run: Run
+
+    @property
+    def of_stage(self) -> bool:
+        """Whether it stands under the heading of a stage."""
+        return self.role == "loop"
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def directive(
+    name: str, role: str, operands: int = 1, results: int = 0, options: tuple[Option, ...] = ()
+) -> Callable[[Run], Run]:
+    """Register the function that carries out a kind of directive."""
+
+    def register(run: Run) -> Run:
+        KINDS[name] = Kind(name, role, operands, results, options, run)
+        return run
+
+    return register
+
+
+# The canonical form ---------------------------------------------------------------------------------------------
+
+
+def canonical(state: State, d: Directive) -> Directive:
+    """`d` with addresses in full and options in order. Raises ScheduleError for what the kind does not take."""
+    kind = KINDS.get(d.kind)
+    if kind is None:
+        raise refuse(f"there is no directive {d.kind!r}", "unknown-directive", "known: " + ", ".join(sorted(KINDS)))
+    stage = _stage(state, kind, d)
+    _check_count(kind, "operand", d.operands, kind.operands)
+    _check_count(kind, "new name", d.results, kind.results)
+    for name in d.results:
+        check_name(name)
+    operands = tuple(_operand(state, kind, stage, o) for o in d.operands)
+    address = state.address(stage.key) if stage else ""
+    return replace(d, stage=address, operands=operands, options=_options(state, kind, d))
+
+
+def _stage(state: State, kind: Kind, d: Directive) -> Stage | None:
+    if kind.of_stage:
+        return find_stage(state, d.stage)
+    if d.stage:
+        raise refuse(f"{kind.name} belongs to no stage", "misplaced", "write it on its own, not under a stage")
+    return None
+
+
+def _check_count(kind: Kind, what: str, found: tuple[str, ...], wanted: int) -> None:
+    if (wanted < 0 and not found) or 0 <= wanted != len(found):
+        needs = f"{wanted} {what}{'s' if wanted != 1 else ''}" if wanted >= 0 else f"at least one {what}"
+        raise refuse(f"{kind.name} takes {needs} and is given {len(found)}", "arity")
+
+
+def _operand(state: State, kind: Kind, stage: Stage | None, text: str) -> str:
+    if kind.role == "loop":
+        assert stage is not None
+        if "." in text:
+            owner, name = find_loop(state, text)
+            if owner is not stage:
+                raise refuse(
+                    f"{text} is no loop of {state.address(stage.key)}", "foreign-loop",
+                    f"its loops: {', '.join(x.name for x in stage.loops)}",
+                )  # fmt: skip
+            return name
+        return find_loop(state, text, stage)[1]
+    if kind.role == "func":
+        return find_func(state, text).func.name
+    return check_name(text)
+
+
+def check_name(name: object) -> str:
+    """A new name must be an identifier."""
+    if not isinstance(name, str) or not _IDENTIFIER.match(name) or keyword.iskeyword(name):
+        raise refuse(f"{name!r} is no name", "name", "names are identifiers: letters, digits, _")
+    return name
+
+
+def _options(state: State, kind: Kind, d: Directive) -> tuple[tuple[str, Value], ...]:
+    given: dict[str, Value] = {}
+    for key, value in d.options:
+        if key in given:
+            raise refuse(f"{kind.name}: {key} is given twice", "option")
+        given[key] = value
+    known = {o.key for o in kind.options}
+    for key in given:
+        if key not in known:
+            takes = f"it takes {', '.join(o.key for o in kind.options)}" if known else "it takes none"
+            raise refuse(f"{kind.name} has no option {key!r}", "option", takes)
+    out = []
+    for o in kind.options:
+        if o.key not in given:
+            if o.required:
+                raise refuse(f"{kind.name} needs {o.key!r}", "option")
+            if o.shown and o.default is not None:
+                out.append((o.key, o.default))
+            continue
+        value = given[o.key] if isinstance(given[o.key], KnobRef) else _ROLES[o.role](state, o.key, given[o.key])
+        if o.shown or o.default is None or value != o.default:
+            out.append((o.key, value))
+    return tuple(out)
+
+
+def _factor(state: State, key: str, value: Value) -> Value:
+    if isinstance(value, KnobRef):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise refuse(f"{key} {value!r}: a factor is a positive integer", "factor")
+    return int(value)
+
+
+def _count(state: State, key: str, value: Value) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise refuse(f"{key} {value!r}: a number of iterations is an integer >= 0", "factor")
+    return int(value)
+
+
+def _factors(state: State, key: str, value: Value) -> Value:
+    if not isinstance(value, tuple):
+        raise refuse(f"{key} {value!r}: give one factor a loop", "factor")
+    return tuple(_factor(state, key, v) for v in value)
+
+
+def _tail(state: State, key: str, value: Value) -> Value:
+    if value not in TAILS:
+        raise refuse(f"there is no tail {value!r}", "tail", "tails: " + ", ".join(TAILS))
+    return value
+
+
+def _loop(state: State, key: str, value: Value) -> Value:
+    if not isinstance(value, str):
+        raise refuse(f"{key} {value!r}: give the address of a loop", "unknown-loop", "such as C.update.io")
+    stage, name = find_loop(state, value)
+    return state.loop_address(stage.key, name)
+
+
+def _name(state: State, key: str, value: Value) -> Value:
+    return check_name(value)
+
+
+def _layout(state: State, key: str, value: Value) -> Value:
+    return str(parse_index_map(str(value)))
+
+
+_ROLES: Mapping[str, Callable[[State, str, Value], Value]] = {
+    "factor": _factor, "count": _count, "factors": _factors, "tail": _tail, "loop": _loop, "memory": _name,
+    "name": _name, "layout": _layout,
+}  # fmt: skip
+
+
+# Knobs ----------------------------------------------------------------------------------------------------------
+
+
+def resolved(d: Directive, knobs: Mapping[str, Value]) -> Directive:
+    """`d` with the current values of knobs in place of their names."""
+
+    def value(v: Value) -> Value:
+        if isinstance(v, tuple):
+            return tuple(value(x) for x in v)
+        if not isinstance(v, KnobRef):
+            return v
+        if v.name not in knobs:
+            raise refuse(
+                f"there is no knob {v.name!r}", "unknown-knob",
+                f"known: {', '.join(knobs)}" if knobs else "make it first: t = s.knob('t', 8)",
+            )  # fmt: skip
+        return knobs[v.name]
+
+    return replace(d, options=tuple((k, value(v)) for k, v in d.options))

@@ -1,0 +1,248 @@
+"""Directives about buffers: staged copies of what is read, tiles of what is written, memories, layouts, prefetches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.lang import ir
+from tilewright.lang.func import Array, Definition, Func, InoutFunc, Tensor
+from tilewright.lang.ir import Node
+from tilewright.schedule.directive import Directive
+from tilewright.schedule.directives.kinds import Option, directive
+from tilewright.schedule.layout import IndexMap, parse_index_map
+from tilewright.schedule.state import (
+    FuncState,
+    Place,
+    PrefetchMark,
+    Stage,
+    State,
+    WriteCache,
+    find_func,
+    find_loop,
+    make_stage,
+    refuse,
+)
+
+_AT = Option("at", "loop", required=True)
+_LAYOUT = Option("layout", "layout")  # the last one: it runs to the end of the line
+_NAME = Option("name", "name")
+
+
+@directive("cache_read", "tensor", options=(_AT, Option("in", "memory", default="main"), _NAME, _LAYOUT))
+def cache_read(state: State, d: Directive) -> State:
+    """A copy of what one iteration of a loop reads of a tensor: `cache_read B at C.update.jo layout k j -> j//16 k j%16`.
+
+        for jo                             for jo
+          for k                     =>       B_C[k, j] = B[k, j] over what the loops inside read
+            C[i, j] += A[i, k] * B[k, j]     for k
+                                               C[i, j] += A[i, k] * B_C[k, j]
+
+    The copy is a Func of its own (`name`, by default `{tensor}_{Func}`) and can be scheduled as such; a Func that is
+    inlined is computed into it. Errors: schedule.not-read, schedule.inlined, schedule.illegal-place (a vector loop),
+    schedule.layout, schedule.name-twice.
+    """
+    s, loop = find_loop(state, str(d.option("at")))
+    address = state.address(s.key)
+    if state.funcs[s.key[0]].compute.kind == "inline":
+        raise refuse(f"{s.key[0]} is inlined and has no loop to stage anything at", "inlined", "compute it somewhere first")
+    source = _read_by(state, s, d.operands[0])
+    rank = source.ndim if isinstance(source, Array) else source.rank
+    name = _new_name(state, d, f"{source.name}_{s.key[0]}")
+    copy = _copy_of(source, name, rank)
+    layout = _layout(d, rank, source.name)
+    changed = replace(s, definition=_reading(s.definition, source, copy), scheduled=True)
+    state = state.with_stage(changed)
+    made = FuncState(copy, Place("at", s.key, loop), None, str(d.option("in", "main")), layout, "cache_read", placed=True)
+    assert copy.init is not None
+    if not state.consumers(copy):
+        raise refuse(f"{address} reads {source.name} only in its where(), which is not staged", "not-read")
+    return state.with_func(made).with_stage(make_stage(copy.init))
+
+
+@directive("cache_write", "func", options=(_AT, Option("in", "memory", default="reg", shown=True), _NAME, _LAYOUT))
+def cache_write(state: State, d: Directive) -> State:
+    """A tile that holds what one iteration of a loop writes of the Func: `cache_write C at C.update.io in reg`.
+
+        for io                              for io
+          for k                      =>       C_tile = first values (or C, where k has begun)
+            for ii: C[io*8+ii] += ...         for k
+                                                for ii: C_tile[..] += ...
+                                              C = C_tile
+
+    The loop belongs to a stage of the Func itself, one tile a stage. Memory is `reg` where nothing is said.
+    Errors: schedule.foreign-loop, schedule.tile-twice, schedule.vector-inside, schedule.tile-race, schedule.layout.
+    """
+    fs = find_func(state, d.operands[0])
+    s, loop = find_loop(state, str(d.option("at")))
+    name, address = fs.func.name, state.loop_address(s.key, loop)
+    if s.key[0] != name:
+        own = ", ".join(state.loop_address(k.key, x.name) for k in state.stages_of(name) for x in k.loops)
+        raise refuse(f"{address} is no loop of {name}", "foreign-loop", f"its loops: {own}")
+    if fs.compute.kind == "inline":
+        raise refuse(f"{name} is inlined and has no loops", "inlined", "compute it somewhere first")
+    if s.write_cache is not None:
+        raise refuse(f"{state.address(s.key)} has the tile {s.write_cache.name} at {s.write_cache.loop} already", "tile-twice")
+    depth = s.depth(loop)
+    vector = next((x.name for x in s.loops[: depth + 1] if x.mode == "vectorize"), None)
+    if vector is not None:
+        raise refuse(f"a tile at {address} would stand inside the vector loop {vector}", "vector-inside",
+                     "hold it at a loop further out")  # fmt: skip
+    memory = str(d.option("in", "reg"))
+    threads = next((x.name for x in s.loops[depth + 1 :] if x.mode == "parallel"), None)
+    if memory == "reg" and threads is not None:
+        raise refuse(f"the parallel loop {threads} stands inside {address}: its threads can't share registers", "tile-race",
+                     "hold the tile at a loop inside it, or in main")  # fmt: skip
+    cache = WriteCache(loop, _new_name(state, d, f"{name}_tile"), memory, _layout(d, fs.func.rank, name), d.location)
+    return state.with_stage(replace(s, write_cache=cache, scheduled=True))
+
+
+@directive("store_in", "func", options=(Option("in", "memory", required=True),))
+def store_in(state: State, d: Directive) -> State:
+    """The memory that a Func's buffer lives in: `store_in P in spm`. An output is then copied to its array at the end."""
+    fs = _with_storage(state, d.operands[0])
+    return state.with_func(replace(fs, memory=str(d.option("in")), placed=True))
+
+
+@directive("store_as", "func", options=(Option("layout", "layout", required=True),))
+def store_as(state: State, d: Directive) -> State:
+    """How a Func's elements lie in its buffer: `store_as P layout i j -> j i` (column-major).
+
+    Errors: schedule.layout (wrong number of axes, not one-to-one).
+    """
+    fs = _with_storage(state, d.operands[0])
+    return state.with_func(replace(fs, layout=_layout(d, fs.func.rank, fs.func.name), placed=True))
+
+
+@directive("prefetch", "tensor", options=(_AT, Option("offset", "count", default=1)))
+def prefetch(state: State, d: Directive) -> State:
+    """Touch what a tensor is needed for some iterations of a loop later: `prefetch A at C.update.k offset 4`.
+
+    A hint to the caches; values don't depend on it. Errors: schedule.not-read, schedule.prefetch-twice.
+    """
+    s, loop = find_loop(state, str(d.option("at")))
+    tensor = _any_read(state, s, d.operands[0])
+    if any(m.tensor == tensor.name and m.loop == loop for m in s.prefetches):
+        raise refuse(f"{tensor.name} is prefetched at {state.loop_address(s.key, loop)} already", "prefetch-twice")
+    vector = next((x.name for x in s.loops[: s.depth(loop) + 1] if x.mode == "vectorize"), None)
+    if vector is not None:
+        raise refuse(f"a prefetch would stand inside the vector loop {vector}", "vector-inside", "put it further out")
+    distance = d.option("offset", 1)
+    assert isinstance(distance, int)
+    marks = (*s.prefetches, PrefetchMark(tensor.name, loop, distance))
+    return state.with_stage(replace(s, prefetches=marks, scheduled=True))
+
+
+# What they are made of ------------------------------------------------------------------------------------------
+
+
+def tensors_of(roots: tuple[Node, ...]) -> dict[str, Tensor]:
+    """What expressions load from, by name."""
+    return {n.attr[0].name: n.attr[0] for n in ir.leaves(roots, "load")}
+
+
+def _read_by(state: State, s: Stage, name: str) -> Array | Func:
+    """The tensor `name` that a stage itself reads."""
+    found = tensors_of((*s.definition.lhs, *s.definition.values))
+    t = found.pop(name, None)
+    found.pop(s.key[0], None)
+    if isinstance(t, (Array, Func)) and t is not s.definition.func:
+        return t
+    address = state.address(s.key)
+    deeper = [n for n, f in found.items() if isinstance(f, Func) and f.name in state.funcs and name in _reaching(state, f)]
+    hint = f"it reads {', '.join(found)}" if found else "it reads nothing"
+    if deeper:
+        hint = f"{', '.join(deeper)} reads it and is inlined here: stage that one, or compute it at the loop"
+    why = "is what it updates: cache_write holds that" if t is s.definition.func else f"is not read by {address}"
+    raise refuse(f"{name} {why}", "not-read", hint)
+
+
+def _reaching(state: State, f: Func) -> dict[str, Tensor]:
+    """All that an inlined Func reads, through other inlined ones too."""
+    out: dict[str, Tensor] = {}
+    todo, seen = [f], {f.name}
+    while todo:
+        g = todo.pop()
+        if state.funcs[g.name].compute.kind != "inline":
+            continue
+        for s in state.stages_of(g.name):
+            for n, t in tensors_of(s.definition.roots).items():
+                out[n] = t
+                if isinstance(t, Func) and n in state.funcs and n not in seen:
+                    seen.add(n)
+                    todo.append(t)
+    return out
+
+
+def _any_read(state: State, s: Stage, name: str) -> Tensor:
+    """The tensor `name` that a stage reads once inlined Funcs are substituted."""
+    found: dict[str, Tensor] = {}
+    for n, t in tensors_of(s.definition.roots).items():
+        if isinstance(t, Func) and n in state.funcs and state.funcs[n].compute.kind == "inline":
+            found.update(_reaching(state, t))
+        else:
+            found[n] = t
+    found = {n: t for n, t in found.items() if n not in state.funcs or state.funcs[n].compute.kind != "inline"}
+    if name not in found:
+        raise refuse(f"{name} is not read by {state.address(s.key)}", "not-read",
+                     f"it reads {', '.join(found)}" if found else "it reads nothing")  # fmt: skip
+    return found[name]
+
+
+def _copy_of(source: Array | Func, name: str, rank: int) -> Func:
+    """A Func that copies a tensor: `name[x] = source[x]` for every component."""
+    types = source.dtypes if isinstance(source, Func) else (source.dtype,)
+    own = isinstance(source, Func) and not isinstance(source, InoutFunc)
+    at = source.args if own else tuple(ir.var(f"x{k}") for k in range(rank))  # type: ignore[union-attr]
+    copy = Func(name, types)
+    values = tuple(ir.node("load", t.compute, at, (source, k)) for k, t in enumerate(types))
+    where = source.init.location if isinstance(source, Func) and source.init is not None else None
+    copy.init = Definition(copy, -1, at, values, None, where)
+    copy.frozen_by = "cache_read"
+    return copy
+
+
+def _reading(d: Definition, source: Tensor, copy: Func) -> Definition:
+    """The definition with its loads of `source` (where() apart) taken from `copy`."""
+
+    def fn(n: Node, args: tuple[Node, ...]) -> Node:
+        if n.op == "load" and n.attr[0] is source:
+            return ir.node("load", n.dtype, args, (copy, n.attr[1]))
+        return ir.rebuild(n, args)
+
+    roots = ir.transform((*d.lhs, *d.values), fn)
+    return replace(d, lhs=roots[: len(d.lhs)], values=roots[len(d.lhs) :])
+
+
+def _new_name(state: State, d: Directive, default: str) -> str:
+    taken = {p.name for p in state.pipeline.params} | set(state.funcs) | {t.name for t in state.pipeline.tables}
+    taken |= {s.write_cache.name for s in state.stages.values() if s.write_cache is not None}
+    given = d.option("name")
+    if given is not None:
+        if given in taken:
+            raise refuse(f"the name {given} is taken", "name-twice", f"names in use: {', '.join(sorted(taken))}")
+        return str(given)
+    name, k = default, 1
+    while name in taken:
+        name, k = f"{default}_{k}", k + 1
+    return name
+
+
+def _layout(d: Directive, rank: int, what: str) -> IndexMap | None:
+    text = d.option("layout")
+    if text is None:
+        return None
+    made = parse_index_map(str(text))
+    if len(made.names) != rank:
+        raise refuse(f"layout {text!r} has {len(made.names)} axes and {what} has {rank}", "layout",
+                     "name every axis on the left, outermost first")  # fmt: skip
+    return made
+
+
+def _with_storage(state: State, name: str) -> FuncState:
+    fs = find_func(state, name)
+    if isinstance(fs.func, InoutFunc):
+        raise refuse(f"{name} lives in the caller's array", "inout-storage", "cache_write holds a part of it elsewhere")
+    if fs.compute.kind == "inline":
+        raise refuse(f"{name} is inlined and has no buffer", "inlined", f"compute it somewhere first: s[{name!r}].compute_root()")
+    return fs
+

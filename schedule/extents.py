@@ -1,0 +1,47 @@
+"""What is known of a loop's extent before the nest is built."""
+
+from __future__ import annotations
+
+from tilewright.lang import simplify
+from tilewright.lang.intervals import Interval
+from tilewright.lang.ir import integer
+from tilewright.schedule.ranges import constant_extent
+from tilewright.schedule.state import Split, Stage, State, versioned
+
+
+def surely_symbolic(state: State, s: Stage, loop: str) -> bool:
+    """Whether the extent of a loop depends on sizes whatever is scheduled later.
+
+    So it is for loops over a whole reduction range or a whole axis of an output, and what is fused from them. The
+    region of other Funcs depends on where they will be computed.
+    """
+    unique, shown = versioned(s)
+    known: dict[str, int | None] = {}  # extents where they are settled; None: symbolic
+    known.update(_axes(state, s))
+    if s.definition.rdom is not None:
+        for name, (start, stop) in s.definition.rdom.ranges.items():
+            known[name] = constant_extent(Interval(start, simplify.sub(stop, integer(1))))
+    for t in unique.transforms:
+        if isinstance(t, Split):
+            whole = known.get(t.parent)
+            if t.parent in known:
+                known[t.outer] = None if whole is None else -(-whole // t.factor)
+            known[t.inner] = t.factor
+        elif t.outer in known and t.inner in known:
+            a, b = known[t.outer], known[t.inner]
+            known[t.fused] = None if a is None or b is None else a * b
+    name = next(x.name for x in unique.loops if shown[x.name] == loop)
+    return known.get(name, 0) is None
+
+
+def _axes(state: State, s: Stage) -> dict[str, int | None]:
+    """The extents of a stage's pure variables, where they are those of an output."""
+    f = s.definition.func
+    outputs = [o for o in state.pipeline.outputs if o.func is f]
+    out: dict[str, int | None] = {}
+    for axis, v in enumerate(s.definition.lhs):
+        if v.op == "var" and outputs:
+            found = [constant_extent(Interval(o.starts[axis], simplify.sub(o.stops[axis], integer(1)))) for o in outputs]
+            if None in found:
+                out[v.attr] = None
+    return out

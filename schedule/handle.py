@@ -1,0 +1,144 @@
+"""What `s["C"]` and `s["C.update"]` give: directives as methods that can be chained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.schedule.directive import Directive, Value
+from tilewright.schedule.state import State, refuse
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+
+class Handle:
+    """A Func (placement, storage, layout) and, where the address means one, its stage (loops).
+
+    Every method appends a directive to the schedule and returns the handle.
+    """
+
+    __slots__ = ("func", "schedule", "stage")
+
+    def __init__(self, schedule: Schedule, func: str, stage: str | None):
+        self.schedule, self.func, self.stage = schedule, func, stage
+
+    def __repr__(self) -> str:
+        return f"<{self.stage or self.func} in {self.schedule!r}>"
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """Names of the stage's loops, outermost first."""
+        address = self._stage()
+        s = next(s for s in self._state.stages.values() if self._state.address(s.key) == address)
+        return tuple(x.name for x in s.loops)
+
+    # Loops ------------------------------------------------------------------------------------------------------
+
+    def split(self, loop: str, outer: str, inner: str, factor: Value, tail: str = "guard") -> Handle:
+        """`loop` becomes `outer` and `inner`, the inner one `factor` long. Tails: guard, shift, round_up."""
+        return self._loop("split", (loop,), (outer, inner), by=factor, tail=tail)
+
+    def tile(self, *args: str | Value | Sequence[str] | Sequence[Value], tail: str = "guard") -> Handle:
+        """Split several loops and put the outer ones outside.
+
+        `tile("i", "j", "io", "jo", "ii", "ji", 8, 16)`, or the same in groups:
+        `tile(("i", "j"), ("io", "jo"), ("ii", "ji"), (8, 16))`.
+        """
+        groups = [a for a in args if isinstance(a, (tuple, list))]
+        if len(groups) != len(args):
+            n = len(args) // 4
+            groups = [args[:n], args[n : 2 * n], args[2 * n : 3 * n], args[3 * n :]]
+        if len(groups) != 4 or len({len(g) for g in groups}) != 1 or not groups[0]:
+            raise refuse("tile takes as many outer names, inner names and factors as loops", "arity",
+                         "such as tile('i', 'j', 'io', 'jo', 'ii', 'ji', 8, 16)")  # fmt: skip
+        loops, outers, inners, factors = (tuple(g) for g in groups)
+        return self._loop("tile", loops, (*outers, *inners), by=factors, tail=tail)  # type: ignore[arg-type]
+
+    def fuse(self, outer: str, inner: str, fused: str) -> Handle:
+        """Two loops, one right inside the other, become one."""
+        return self._loop("fuse", (outer, inner), (fused,))
+
+    def reorder(self, *loops: str) -> Handle:
+        """The named loops, outermost first, share out the positions that they occupy."""
+        return self._loop("reorder", loops)
+
+    def unroll(self, loop: str, factor: Value | None = None) -> Handle:
+        """Unroll a loop; with a factor its inner part of that length, `{loop}_u`."""
+        return self._loop("unroll", (loop,), by=factor)
+
+    def vectorize(self, loop: str, factor: Value | None = None) -> Handle:
+        """Run a loop in vectors; with a factor its inner part of that length, `{loop}_v`."""
+        return self._loop("vectorize", (loop,), by=factor)
+
+    def parallel(self, loop: str, factor: Value | None = None) -> Handle:
+        """Run a loop's iterations on several threads; with a factor, that many at a time (the loop inside is `{loop}_p`)."""
+        return self._loop("parallel", (loop,), by=factor)
+
+    def serial(self, loop: str) -> Handle:
+        """An ordinary loop again."""
+        return self._loop("serial", (loop,))
+
+    def rfactor(self, loop: str, name: str) -> Handle:
+        """Partial results over a reduction loop, in a Func `name`."""
+        return self._loop("rfactor", (loop,), (name,))
+
+    def unscheduled(self) -> Handle:
+        """Leave this stage as the algorithm has it."""
+        return self._loop("unscheduled", ())
+
+    # Placement and storage ----------------------------------------------------------------------------------------
+
+    def compute_inline(self) -> Handle:
+        """The expression stands wherever the Func is used."""
+        return self._place("compute_inline")
+
+    def compute_root(self) -> Handle:
+        """The whole region, before everything that uses it."""
+        return self._place("compute_root")
+
+    def compute_at(self, at: str) -> Handle:
+        """In each iteration of a loop (`"C.update.io"`), the part that it needs."""
+        return self._place("compute_at", at=at)
+
+    def store_at(self, at: str) -> Handle:
+        """The buffer lives for one iteration of a loop."""
+        return self._place("store_at", at=at)
+
+    def store_root(self) -> Handle:
+        """The buffer lives for the whole run."""
+        return self._place("store_root")
+
+    def store_in(self, memory: str) -> Handle:
+        """The memory that the buffer lives in."""
+        return self._place("store_in", **{"in": memory})
+
+    def layout(self, index_map: str) -> Handle:
+        """How the elements lie in the buffer, such as `i j -> j//8 i j%8`."""
+        return self._place("store_as", layout=index_map)
+
+    # How ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _state(self) -> State:
+        return self.schedule.state
+
+    def _stage(self) -> str:
+        if self.stage is None:
+            stages = ", ".join(self._state.address(s.key) for s in self._state.stages_of(self.func))
+            raise refuse(f"{self.func} has several stages; loops belong to one of them", "ambiguous-stage", f"say which: {stages}")
+        return self.stage
+
+    def _loop(self, kind: str, operands: Sequence[str], results: tuple[str, ...] = (), **options: Value | None) -> Handle:
+        given = tuple((k, v) for k, v in options.items() if v is not None)
+        self.schedule.apply(Directive(kind, self._stage(), tuple(operands), results, given))
+        return self
+
+    def _place(self, kind: str, **options: Value) -> Handle:
+        if self.stage is not None and len(self._state.stages_of(self.func)) > 1:
+            raise refuse(
+                f"{kind} is for all of {self.func}, and this is its stage {self.stage}", "func-directive",
+                f"write s[{self.func!r}].{kind}(...)",
+            )  # fmt: skip
+        self.schedule.apply(Directive(kind, operands=(self.func,), options=tuple(options.items())))
+        return self

@@ -1,0 +1,166 @@
+"""The nest as text, for people:
+
+    buffer blur_x: f32[10, W] in main
+    for yo in 0..(H + 7) // 8 parallel
+      produce blur_x over y 8 * yo..8 * yo + 10, x 0..W
+        for y in ...
+
+Ranges are half-open, `start..stop`. A loop variable has its short name, or its full address where a loop around it has
+that name already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.func import Func, InoutFunc, Tensor
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.text.expression import Writer, join, plain_name, shared
+from tilewright.schedule.nest import (
+    Allocation,
+    Assign,
+    Box,
+    Guard,
+    LoopNode,
+    Nest,
+    NestNode,
+    PrefetchNode,
+    Produce,
+    Sequence,
+    Storage,
+)
+from tilewright.schedule.tiles import OutputArray, Tile
+
+WIDTH = 110  # columns: a longer right side is cut
+_SHOWN = {"": "", "serial": "", "parallel": " parallel", "vectorize": " vectorize", "unroll": " unroll"}
+_INCREMENTS = {"add": "+=", "sub": "-=", "mul": "*=", "div": "/=", "and": "&=", "or": "|=", "xor": "^="}
+_CALLS = {"min": "minimum", "max": "maximum"}
+
+
+def print_nest(nest: Nest) -> str:
+    """The whole nest, one line a node."""
+    return "\n".join(_Printer().lines(nest.body, 0))
+
+
+def print_extents(extents: tuple[Node, ...]) -> str:
+    """`[6, N + 2]`"""
+    return "[" + ", ".join(map(_Printer().expression, extents)) + "]"
+
+
+class _Printer:
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}  # loop variable -> what it is shown as
+        self.taken: list[str] = []
+        self.tensor: Tensor | None = None
+
+    def expression(self, n: Node) -> str:
+        """One expression on one line; shared parts come first."""
+        lets: dict[Node, str] = {}
+        w = Writer(self._leaf, lets=lets)
+        out = []
+        for k, m in enumerate([m for m in shared([n], cut=False) if m is not n]):
+            out.append(("let t", str(k + 1), " = ", w.write(m), "; "))
+            lets[m] = f"t{k + 1}"
+        return join((*out, w.write(n)))
+
+    def _leaf(self, n: Node) -> str:
+        return self.names.get(n.attr, n.attr) if n.op == "var" else plain_name(n)
+
+    def span(self, start: Node, stop: Node) -> str:
+        return f"{self.expression(start)}..{self.expression(stop)}"
+
+    def box(self, box: Box, tensor: Tensor) -> str:
+        """` over i 0..M, j 0..N`, or nothing for rank 0."""
+        parts = []
+        for name, r in zip(axis_names(tensor, len(box)), box, strict=True):
+            lo = "" if r.lo is None else self.expression(r.lo)
+            hi = "" if r.hi is None else self.expression(simplify.add(r.hi, integer(1)))
+            parts.append(f"{name} {lo}..{hi}")
+        return " over " + ", ".join(parts) if parts else ""
+
+    # Lines ------------------------------------------------------------------------------------------------------
+
+    def lines(self, n: NestNode, depth: int) -> Iterator[str]:
+        pad = "  " * depth
+        match n:
+            case Sequence(items):
+                for i in items:
+                    yield from self.lines(i, depth)
+            case LoopNode():
+                yield from self.loop(n, depth)
+            case Guard(condition, then, otherwise):
+                yield f"{pad}if {self.expression(condition)}"
+                yield from self.lines(then, depth + 1)
+                if otherwise is not None:
+                    yield f"{pad}else"
+                    yield from self.lines(otherwise, depth + 1)
+            case Allocation(storages, body):
+                for s in storages:
+                    yield pad + self.buffer(s)
+                yield from self.lines(body, depth)
+            case Produce(label, name, tensor, region, body):
+                outer, self.tensor = self.tensor, tensor
+                yield f"{pad}{label} {name}{self.box(region, tensor)}"
+                yield from self.lines(body, depth + 1)
+                self.tensor = outer
+            case Assign():
+                yield pad + self.assignment(n, len(pad))
+            case PrefetchNode(tensor, region):
+                yield f"{pad}prefetch {tensor.name}{self.box(region, tensor)}"
+
+    def loop(self, n: LoopNode, depth: int) -> Iterator[str]:
+        short = self._short(n)
+        name = short if short not in self.taken else n.var.attr
+        span = self.span(n.start, n.stop)
+        yield f"{'  ' * depth}for {name} in {span}{_SHOWN.get(n.mode, ' ' + n.mode)}"
+        self.names[n.var.attr] = name
+        self.taken.append(name)
+        yield from self.lines(n.body, depth + 1)
+        self.taken.pop()
+
+    def _short(self, n: LoopNode) -> str:
+        """Loops of ours over a tile are numbered by axis: they get the axis's name."""
+        if not n.name[:1].isdigit() or self.tensor is None:
+            return n.name
+        axis = n.name.rstrip("ov")
+        names = axis_names(self.tensor, int(axis) + 1)
+        return names[int(axis)] + n.name[len(axis) :]
+
+    def buffer(self, s: Storage) -> str:
+        extents = ", ".join(map(self.expression, s.extents))
+        tail = f", layout {s.layout}" if s.layout is not None else ""
+        return f"buffer {s.name}: {s.dtype.name}[{extents}] in {s.memory}{tail}"
+
+    def assignment(self, n: Assign, indent: int) -> str:
+        at = ", ".join(map(self.expression, n.indices))
+        left = f"{n.tensor.name}[{at}]"
+        if len(n.values) != 1:
+            return self._cut(f"{left} = ({', '.join(map(self.expression, n.values))})", indent)
+        value = n.values[0]
+        if value.op == "round_to":
+            value = value.args[0]
+        if value.op in _INCREMENTS or value.op in _CALLS:
+            a, b = value.args
+            mine = [x.op == "load" and x.attr[0] is n.tensor and x.args == n.indices for x in (a, b)]
+            if mine[1] and not mine[0] and value.op not in ("sub", "div"):
+                a, b, mine = b, a, [True, False]
+            if mine[0]:
+                op = _INCREMENTS.get(value.op) or f"{_CALLS[value.op]}="
+                return self._cut(f"{left} {op} {self.expression(b)}", indent)
+        return self._cut(f"{left} = {self.expression(n.values[0])}", indent)
+
+    def _cut(self, text: str, indent: int) -> str:
+        room = max(WIDTH - indent, 40)
+        return text if len(text) <= room else text[: room - 4].rstrip() + " ..."
+
+
+def axis_names(tensor: Tensor, rank: int) -> tuple[str, ...]:
+    """Names for the axes of a tensor: a Func's own Vars, else numbers."""
+    if isinstance(tensor, OutputArray):
+        tensor = tensor.output.func
+    if isinstance(tensor, Tile):
+        tensor = tensor.func
+    if isinstance(tensor, Func) and not isinstance(tensor, InoutFunc):
+        return tuple(plain_name(v) if v.op in ir.LEAVES else f"axis{k}" for k, v in enumerate(tensor.args))
+    return tuple(f"axis{k}" for k in range(rank))

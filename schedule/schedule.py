@@ -1,0 +1,256 @@
+"""The schedule of a pipeline as its user writes it: a list of directives, each checked and carried out when written.
+
+    s = Schedule(pipeline)
+    s["C.update"].split("i", "io", "ii", 6).reorder("io", "k", "ii")
+    print(s)           # the text form
+    print(s.loops())   # the nest as it now stands
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tilewright.lang.errors import ScheduleError, user_location
+from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.directive import Directive, KnobRef, Value
+from tilewright.schedule.directives import step
+from tilewright.schedule.state import State, find_stage, initial_state, refuse
+
+if TYPE_CHECKING:
+    from tilewright.hw import Machine
+    from tilewright.schedule.handle import Handle
+    from tilewright.schedule.text import ScheduleText
+    from tilewright.schedule.view import LoopView
+
+_OWN_MEMORIES = ("main", "reg")
+
+
+class Schedule:
+    """A trace of directives over a pipeline, and the state that they lead to.
+
+    `machine` (a name, a file or a Machine) binds memory names and capacities early. A directive that is refused
+    (ScheduleError) leaves the schedule as it was. Two schedules are equal when they belong to one algorithm and say
+    the same.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, pipeline: Pipeline, machine: Machine | str | None = None):
+        self.pipeline = pipeline
+        self.machine = _machine(machine)
+        self.directives: tuple[Directive, ...] = ()
+        self.state: State = initial_state(pipeline)
+
+    # Directives -----------------------------------------------------------------------------------------------
+
+    def apply(self, d: Directive) -> Schedule:
+        """Check one directive, carry it out and append it in its canonical form. Returns the schedule itself."""
+        if d.location is None:
+            d = replace(d, location=user_location())
+        try:
+            if d.kind == "knob":
+                self._check_new_knob(d)
+            self._check_memory(d)
+            d, state = step(self.state, d, self.knobs)
+        except ScheduleError as e:
+            raise _placed(e, d) from None
+        self.directives, self.state = (*self.directives, d), state
+        return self
+
+    def __getitem__(self, address: str) -> Handle:
+        """A stage (`s["C.update"]`), or a Func (`s["C"]`: placement and storage; its loops too if it has one stage)."""
+        from tilewright.schedule.handle import Handle
+
+        if address in self.state.funcs:
+            stages = self.state.stages_of(address)
+            return Handle(self, address, self.state.address(stages[0].key) if len(stages) == 1 else None)
+        s = find_stage(self.state, address)
+        return Handle(self, s.key[0], self.state.address(s.key))
+
+    def cache_read(self, tensor: str, at: str, memory: str = "main", layout: str | None = None, name: str | None = None) -> Handle:
+        """A copy of what one iteration of the loop `at` reads of a tensor; returns the copy's handle."""
+        before = set(self.state.funcs)
+        options = _options(("at", at), ("in", memory), ("name", name), ("layout", layout))
+        self.apply(Directive("cache_read", operands=(_named(tensor),), options=options))
+        return self[next(n for n in self.state.funcs if n not in before)]
+
+    def cache_write(self, func: str, at: str, memory: str = "reg", layout: str | None = None, name: str | None = None) -> Schedule:
+        """A tile that holds what one iteration of the loop `at` writes of a Func."""
+        options = _options(("at", at), ("in", memory), ("name", name), ("layout", layout))
+        return self.apply(Directive("cache_write", operands=(_named(func),), options=options))
+
+    def prefetch(self, tensor: str, at: str, distance: Value = 1) -> Schedule:
+        """Touch what a tensor is needed for `distance` iterations of the loop `at` later."""
+        return self.apply(Directive("prefetch", operands=(_named(tensor),), options=_options(("at", at), ("offset", distance))))
+
+    def store_in(self, func: str, memory: str) -> Schedule:
+        """The memory that a Func's buffer lives in."""
+        return self.apply(Directive("store_in", operands=(_named(func),), options=_options(("in", memory))))
+
+    def layout(self, func: str, index_map: str) -> Schedule:
+        """How a Func's elements lie in its buffer, such as `i j -> j//8 i j%8`."""
+        return self.apply(Directive("store_as", operands=(_named(func),), options=_options(("layout", index_map))))
+
+    def knob(self, name: str, value: int, choices: Sequence[int] | None = None) -> KnobRef:
+        """A value left open for the tuner; what it returns stands for it as a factor."""
+        options = _options(("=", value), ("of", None if choices is None else tuple(choices)))
+        self.apply(Directive("knob", operands=(name,), options=options))
+        return KnobRef(name)
+
+    @property
+    def knobs(self) -> dict[str, Value]:
+        """The current values of the knobs by name."""
+        found = ((d.operands[0], d.option("=")) for d in self.directives if d.kind == "knob")
+        return {name: v for name, v in found if v is not None}
+
+    def with_knobs(self, **values: int) -> Schedule:
+        """The same directives with other values of knobs, carried out anew."""
+        for name in values:
+            if name not in self.knobs:
+                known = f"known: {', '.join(self.knobs)}" if self.knobs else "this schedule has no knobs"
+                raise refuse(f"there is no knob {name!r}", "unknown-knob", known)
+
+        def changed(d: Directive) -> Directive:
+            if d.kind != "knob" or d.operands[0] not in values:
+                return d
+            return replace(d, options=tuple((k, values[d.operands[0]] if k == "=" else v) for k, v in d.options))
+
+        return self._replayed(map(changed, self.directives))
+
+    # As data --------------------------------------------------------------------------------------------------
+
+    def _replayed(self, directives: Iterable[Directive]) -> Schedule:
+        made = Schedule(self.pipeline, self.machine)
+        for d in directives:
+            made.apply(d)
+        return made
+
+    def copy(self) -> Schedule:
+        """An independent schedule with the same directives."""
+        made = Schedule(self.pipeline, self.machine)
+        made.directives, made.state = self.directives, self.state
+        return made
+
+    def prefix(self, n: int) -> Schedule:
+        """The schedule of the first `n` directives."""
+        return self._replayed(self.directives[:n])
+
+    def __len__(self) -> int:
+        return len(self.directives)
+
+    def __bool__(self) -> bool:
+        return True  # an empty schedule is a schedule
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return self.pipeline.digest == other.pipeline.digest and self.directives == other.directives
+
+    @property
+    def hash(self) -> str:
+        """A hash of algorithm and directives, the same in every process."""
+        h = hashlib.blake2b(self.pipeline.digest.encode(), digest_size=16)
+        for d in self.directives:
+            h.update(repr((d.kind, d.stage, d.operands, d.results, d.options)).encode())
+        return h.hexdigest()
+
+    def __str__(self) -> str:
+        from tilewright.schedule.text import print_directives
+
+        return print_directives(self.pipeline.name, self.directives).rstrip("\n")
+
+    def __repr__(self) -> str:
+        return f"<schedule of {self.pipeline.name}: {len(self.directives)} directives>"
+
+    # What it leads to -----------------------------------------------------------------------------------------
+
+    def loops(self) -> LoopView:
+        """The nest as it now stands: print it, or look at its loops, regions, uses and buffers."""
+        from tilewright.schedule.view import view
+
+        return view(self.state)
+
+    def check(self) -> None:
+        """Check the promises that need the whole schedule. Raises ScheduleError, BoundsError or CapacityError.
+
+        Vectorized and unrolled loops have constant extents, buffers in registers constant sizes, nothing that is
+        inlined has scheduled loops, and (where a machine is bound) buffers of known size fit their memories.
+        """
+        from tilewright.schedule.check import check
+
+        check(self.state, self.directives, self.machine)
+
+    # Checks ---------------------------------------------------------------------------------------------------
+
+    def _check_new_knob(self, d: Directive) -> None:
+        if d.operands and d.operands[0] in self.knobs:
+            raise refuse(f"there is a knob {d.operands[0]} already", "name-twice", "give another name")
+
+    def _check_memory(self, d: Directive) -> None:
+        name = d.option("in")
+        if self.machine is None or name is None or name in _OWN_MEMORIES:
+            return
+        from tilewright.hw import MachineError
+
+        try:
+            self.machine.memory(str(name))
+        except MachineError as e:
+            raise refuse(e.message, "memory", e.hint) from None
+
+
+def parse_schedule(text: str, algorithm: Any, machine: Machine | str | None = None, origin: str = "<text>") -> Schedule:
+    """The one schedule that a text says. `algorithm`: a pipeline, or a kernel with a `pipeline`.
+
+    Raises ParseError (line, column, what was expected), ScheduleError for a line that is not legal, or where the text
+    is for another algorithm (schedule.algorithm) or says several schedules.
+    """
+    from tilewright.schedule.text import parse_schedules
+
+    found = parse_schedules(text, origin)
+    pipeline = algorithm if isinstance(algorithm, Pipeline) else algorithm.pipeline
+    if len(found) != 1:
+        raise refuse(f"the text says {len(found)} schedules", "several", "one is wanted; parse_schedules reads them all")
+    return replay(found[0], pipeline, machine)
+
+
+def replay(read: ScheduleText, pipeline: Pipeline, machine: Machine | str | None = None) -> Schedule:
+    """The schedule of a pipeline that a text says."""
+    if read.kernel != pipeline.name or read.hash not in (None, pipeline.digest):
+        why = f"for {read.kernel}" if read.kernel != pipeline.name else "for another version of it"
+        raise refuse(f"this schedule of {pipeline.name} is {why}", "algorithm", "a schedule belongs to one algorithm")
+    made = Schedule(pipeline, machine if machine is not None else read.machine)
+    for d in read.directives:
+        made.apply(d)
+    return made
+
+
+def _machine(given: Machine | str | None) -> Machine | None:
+    if given is None or not isinstance(given, str):
+        return given
+    from tilewright.hw import load_machine
+
+    return load_machine(given)
+
+
+def _placed(e: ScheduleError, d: Directive) -> ScheduleError:
+    """The error with the directive's place first."""
+    if d.location is None or d.location in e.where[:1]:
+        return e
+    rest = tuple(w for w in e.where if w != d.location and w != user_location())
+    return ScheduleError(e.message, code=e.code, hint=e.hint, where=(d.location, *rest))
+
+
+def _options(*pairs: tuple[str, Value | None]) -> tuple[tuple[str, Value], ...]:
+    """Those that are given."""
+    return tuple((k, v) for k, v in pairs if v is not None)
+
+
+def _named(tensor: Any) -> str:
+    """A tensor or Func by its name; the objects themselves are accepted too."""
+    return tensor if isinstance(tensor, str) else str(getattr(tensor, "name", tensor))
+
+
+__all__ = ["Schedule", "parse_schedule", "replay"]

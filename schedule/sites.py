@@ -1,0 +1,119 @@
+"""Where a Func may be computed and stored, and whether what a state says about it is possible."""
+
+from __future__ import annotations
+
+from tilewright.lang.func import Tensor
+from tilewright.schedule.state import FuncState, Key, Stage, State, refuse
+
+Site = tuple[Key, str]  # a loop: its stage and its name
+
+
+class Sites:
+    """The loops around every stage of one state; each is worked out once."""
+
+    def __init__(self, state: State):
+        self.state = state
+        self._around: dict[str, list[Site]] = {}
+
+    def chain(self, s: Stage) -> list[Site]:
+        """The loops around a stage's innermost body, outermost first (an inlined stage stands in its consumers).
+
+        Loops at or inside a vector loop are left out: nothing can be computed there.
+        """
+        outer = self.around(s.key[0])
+        if self.state.funcs[s.key[0]].compute.kind == "inline":
+            return outer
+        own: list[Site] = []
+        for x in s.loops:
+            if x.mode == "vectorize":
+                break
+            own.append((s.key, x.name))
+        return outer + own
+
+    def around(self, name: str) -> list[Site]:
+        """The loops around the place where a Func is computed (of an inlined one: around all its uses)."""
+        if name not in self._around:
+            place = self.state.funcs[name].compute
+            if place.kind == "inline":
+                self._around[name] = self.common(self.state.funcs[name].func)
+            elif place.kind == "at":
+                assert place.stage is not None and place.loop is not None
+                chain = self.chain(self.state.stages[place.stage])
+                here = (place.stage, place.loop)
+                self._around[name] = chain[: chain.index(here) + 1] if here in chain else []
+            else:
+                self._around[name] = []
+        return self._around[name]
+
+    def common(self, f: Tensor) -> list[Site]:
+        """The loops around all uses of a Func, outermost first."""
+        chains = [self.chain(s) for s in self.state.consumers(f)]
+        return [c for c in chains[0] if all(c in k for k in chains[1:])] if chains else []
+
+
+def legal_sites(state: State, f: Tensor) -> list[str]:
+    """Addresses of the loops at which a Func may be computed: those around all its uses."""
+    return [state.loop_address(k, n) for k, n in Sites(state).common(f)]
+
+
+def uses(state: State, f: Tensor) -> str:
+    """Where a Func is used, for messages."""
+    found = [state.address(s.key) for s in state.consumers(f)]
+    return "it is used by " + ", ".join(found) if found else "nothing uses it"
+
+
+def check_places(state: State) -> None:
+    """Raise ScheduleError unless every Func can be computed and stored where the state says."""
+    sites = Sites(state)
+    for fs in state.funcs.values():
+        name = fs.func.name
+        if name in state.outputs and fs.compute.kind != "root":
+            raise refuse(f"{name} is an output and must be computed at the root", "output-place",
+                         f"cache_write holds a part of it closer: s.cache_write({name!r}, at=...)")  # fmt: skip
+        if fs.compute.kind == "at":
+            _check_compute(state, sites, fs)
+        if fs.store is not None and fs.compute.kind != "inline":
+            _check_store(state, sites, fs)
+
+
+def _check_compute(state: State, sites: Sites, fs: FuncState) -> None:
+    place, name = fs.compute, fs.func.name
+    assert place.stage is not None and place.loop is not None
+    legal = sites.common(fs.func)
+    if (place.stage, place.loop) in legal:
+        return
+    at = state.loop_address(place.stage, place.loop)
+    why = f"{name} is not used there or also outside of it"
+    stage = state.stages[place.stage]
+    vector = next((x.name for x in stage.loops if x.mode == "vectorize"), None)
+    if place.stage[0] == name:
+        why = f"that is one of its own loops; cache_write holds a part of {name} there"
+    elif state.funcs[place.stage[0]].compute.kind == "inline":
+        why = f"{place.stage[0]} is inlined, so that it has no loops"
+    elif vector is not None and stage.depth(vector) <= stage.depth(place.loop):
+        why = f"{vector} is a vector loop, and nothing can be computed inside it"
+    choices = ["root", *(state.loop_address(k, n) for k, n in legal)]
+    raise refuse(f"{name} can't be computed at {at}: {why}", "illegal-place",
+                 f"legal places: {', '.join(choices)}; {uses(state, fs.func)}")  # fmt: skip
+
+
+def _check_store(state: State, sites: Sites, fs: FuncState) -> None:
+    store, name = fs.stored, fs.func.name
+    around = sites.around(name)
+    if store.kind == "at":
+        assert store.stage is not None and store.loop is not None
+        here = (store.stage, store.loop)
+        if here not in around:
+            choices = ["root", *(state.loop_address(k, n) for k, n in around)]
+            raise refuse(
+                f"{name} can't be stored at {state.loop_address(*here)}: that is not around the place where it is computed",
+                "store-inside", f"legal places: {', '.join(choices)}",
+            )  # fmt: skip
+        around = around[around.index(here) + 1 :]
+    for key, loop in around:
+        if state.stages[key].loop(loop).mode == "parallel":
+            at = state.loop_address(key, loop)
+            raise refuse(
+                f"{name} is stored outside the parallel loop {at} and computed inside: its iterations would race",
+                "store-race", f"store it inside: s[{name!r}].store_at({at!r}), or make that loop serial",
+            )  # fmt: skip
