@@ -18,7 +18,7 @@ from tilewright.codegen.runtime.processors import available, default_threads
 _POSIX_TEXT = """
 pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_create pthread_detach pthread_sigmask
 pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast sigfillset
-posix_memalign malloc free sched_yield sched_setaffinity sched_getcpu
+posix_memalign malloc free sched_yield sched_getcpu pthread_setaffinity_np
 """
 _POSIX = frozenset(_POSIX_TEXT.split())
 _FUNCTIONS = (

@@ -14,6 +14,8 @@ the open gate or the caller sees the sleeper.
 
 from __future__ import annotations
 
+from tilewright.codegen.runtime import pinning_ir
+
 # A loop in the thread that calls; stops at the first task that fails.
 SERIAL = """
 define i32 @tw_rt_serial_for(ptr %ctx, ptr %body, ptr %env, i64 %n) {
@@ -124,8 +126,6 @@ define internal i1 @pool.news(i64 %gate, i64 %last) alwaysinline {
 
 define internal ptr @pool.worker(ptr %argument) {
 entry:
-  %index = ptrtoint ptr %argument to i64
-  call void @pool.pin(i64 %index)
   br label %watch
 watch:                                           ; a fresh round of spinning
   %last = phi i64 [ 0, %entry ], [ %last.s, %woken ], [ %epoch, %full ], [ %epoch, %leave ], [ %epoch, %told ]
@@ -212,13 +212,13 @@ check:
   %more = icmp slt i64 %count, %want
   br i1 %more, label %create, label %out
 create:
-  %argument = inttoptr i64 %count to ptr
-  %code = call i32 @pthread_create(ptr %thread, ptr null, ptr @pool.worker, ptr %argument)
+  %code = call i32 @pthread_create(ptr %thread, ptr null, ptr @pool.worker, ptr null)
   %good = icmp eq i32 %code, 0
   br i1 %good, label %created, label %out
 created:
   %id = load ptr, ptr %thread
   call i32 @pthread_detach(ptr %id)
+  call void @pool.pin(i64 %count, ptr %id)
   %count1 = add i64 %count, 1
   store i64 %count1, ptr @pool.started
   br label %check
@@ -294,6 +294,7 @@ unclaim:
   store atomic i32 0, ptr @pool.busy release, align 4
   br label %serial
 publish:
+  call void @pool.part()
   ; Short loops are handed out task by task, long ones in chunks: 64 a thread keep the balance.
   %pieces = shl i64 %capped, 6
   %grain0 = sdiv i64 %n, %pieces
@@ -361,75 +362,6 @@ define internal void @pool.after_fork() {
 }
 """
 
-# A worker on the caller's processor would wait for the caller, who spins: workers get a processor each,
-# beginning after the one where the pool was first used. The caller stays free to move away.
-_PIN_LINUX = """
-declare i32 @sched_setaffinity(i32, i64, ptr)
-declare i32 @sched_getcpu()
-
-define internal void @pool.place() {
-entry:
-  %here = call i32 @sched_getcpu()
-  %count = load i64, ptr @pool.cpu_count
-  br label %check
-check:
-  %i = phi i64 [ 0, %entry ], [ %i1, %next ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %look, label %out
-look:
-  %place = getelementptr i32, ptr @pool.cpus, i64 %i
-  %cpu = load i32, ptr %place
-  %same = icmp eq i32 %cpu, %here
-  br i1 %same, label %found, label %next
-next:
-  %i1 = add i64 %i, 1
-  br label %check
-found:
-  store i64 %i, ptr @pool.cpu_first
-  br label %out
-out:
-  ret void
-}
-
-define internal void @pool.pin(i64 %index) {
-entry:
-  %mask = alloca [128 x i8], align 16
-  %count = load i64, ptr @pool.cpu_count
-  %none = icmp eq i64 %count, 0
-  br i1 %none, label %out, label %choose
-choose:
-  %first = load i64, ptr @pool.cpu_first
-  %shifted = add i64 %first, 1
-  %wanted = add i64 %shifted, %index
-  %slot = urem i64 %wanted, %count
-  %place = getelementptr i32, ptr @pool.cpus, i64 %slot
-  %cpu = load i32, ptr %place
-  %fits = icmp ult i32 %cpu, 1024
-  br i1 %fits, label %set, label %out
-set:
-  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 128, i1 false)
-  %byte = lshr i32 %cpu, 3
-  %bit = and i32 %cpu, 7
-  %flag = shl i32 1, %bit
-  %value = trunc i32 %flag to i8
-  %at = getelementptr i8, ptr %mask, i32 %byte
-  store i8 %value, ptr %at
-  call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
-  br label %out
-out:
-  ret void
-}
-"""
-
-_PIN_NONE = """
-define internal void @pool.place() {
-  ret void
-}
-define internal void @pool.pin(i64 %index) {
-  ret void
-}
-"""
-
 # What a spinning thread does between two looks, by architecture (declaration, call).
 _RELAX = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -443,4 +375,4 @@ def text(triple: str) -> str:
     declaration, call = _RELAX.get(triple.split("-", 1)[0], ("", ""))
     relax = f"{declaration}\ndefine internal void @pool.relax() alwaysinline {{\n  {call}\n  ret void\n}}\n"
     pool = _POOL.replace("SIG_SETMASK", "2" if linux else "3")
-    return SERIAL + pool + (_PIN_LINUX if linux else _PIN_NONE) + relax
+    return SERIAL + pool + (pinning_ir.LINUX if linux else pinning_ir.NONE) + relax

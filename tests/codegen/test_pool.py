@@ -221,22 +221,44 @@ abi.PARALLEL_FOR(runtime.address("parallel_for"))(
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity masks here")
-def test_workers_are_pinned_and_the_caller_is_not() -> None:
-    before = os.sched_getaffinity(0)
+def masks() -> tuple[set[int], set[int]]:
+    """Affinity of the caller and of the one worker in a loop of two tasks that meet."""
     main = threading.get_ident()
     seen: dict[int, set[int]] = {}
     gate = threading.Barrier(2)
 
     def body(_env: int | None, _task: int) -> int:
-        seen[threading.get_ident()] = os.sched_getaffinity(0)
         gate.wait(timeout=20)
+        seen[threading.get_ident()] = os.sched_getaffinity(0)
         return 0
 
     assert run(runtime.context(2), body, None, 2) == 0
-    assert seen.pop(main) == before == os.sched_getaffinity(0)
-    assert [len(mask) for mask in seen.values()] == [1]
-    assert set().union(*seen.values()) <= before
+    caller = seen.pop(main)
+    ((_, worker),) = seen.items()
+    return caller, worker
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity masks here")
+def test_workers_are_pinned_and_the_caller_is_not() -> None:
+    before = os.sched_getaffinity(0)
+    caller, worker = masks()
+    assert caller == before == os.sched_getaffinity(0)
+    assert len(worker) == 1 and worker <= before
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs two processors"
+)
+def test_a_worker_makes_room_for_the_caller() -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        for _ in range(4):
+            _, worker = masks()
+            os.sched_setaffinity(0, worker)
+            caller, moved = masks()
+            assert caller == worker and len(moved) == 1 and moved <= before - worker
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def allocator(
