@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,13 +40,17 @@ class Scope:
         if self.open_sizes:
             return self.sizes.setdefault(name, Size(name))
         known = ", ".join(dict.fromkeys([*self.vars, *self.lets, *self.scalars, *self.sizes]))
-        hint = f"{name} is indexed: {name}[...]" if name in self.tensors else f"known here: {known or 'nothing'}"
+        hint = f"known here: {known or 'nothing'}; `size {name}` makes it a size"
+        if name in self.tensors:
+            hint = f"{name} is indexed: {name}[...]"
         raise bad(f"unknown name {name}", "unknown-name", hint)
 
     def qualified(self, kind: str, name: str) -> Expr:
         table = {"var": self.vars, "scalar": self.scalars, "size": self.sizes}.get(kind)
         if table is None:
             raise bad(f"unknown kind {kind}", "unknown-name", "var.x, scalar.x or size.x")
+        if kind == "size" and self.open_sizes:
+            table.setdefault(name, Size(name))
         if name not in table:
             raise bad(f"unknown {kind} {name}", "unknown-name", f"known: {', '.join(table) or 'none'}")
         return table[name]
@@ -163,10 +168,9 @@ def _call(t: Tree, operands: list, scope: Scope) -> Expr:
     rule = rules.math_function(name)
     if rule is None:
         raise bad(f"unknown function {name}", "unknown-name", "known: " + ", ".join(rules.function_names()))
-    try:
-        return rule(*operands)
-    except TypeError as e:
-        raise bad(f"{name} does not take {len(operands)} operands", "arity", str(e)) from None
+    n = len(inspect.signature(rule).parameters)
+    _arity(name, operands, n, n)
+    return rule(*operands)
 
 
 def _arity(name: str, operands: list, least: int, most: int) -> None:

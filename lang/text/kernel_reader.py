@@ -15,8 +15,7 @@ from tilewright.lang.expr import Expr, wrap
 from tilewright.lang.func import Array, Func, Increment, InoutFunc, Size, Table, Var, bad, rdom, to_index
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.text.evaluate import Scope, evaluate, integer, name_of, typed
-from tilewright.lang.text.numbers import VERSION
-from tilewright.lang.text.reader import Source, grammar
+from tilewright.lang.text.reader import Source, check_version, grammar
 from tilewright.lang.types import DTYPES, DType
 
 _STEPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div", "&=": "and", "|=": "or", "^=": "xor"}
@@ -38,13 +37,6 @@ def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1) -> Pipe
     if len(kernels) != 1:
         source.fail(f"the text has {len(kernels)} kernels, expected one", kernels[1] if kernels else tree)
     return _Builder(source).kernel(kernels[0])
-
-
-def check_version(tree: Tree, source: Source) -> None:
-    """Refuse a format that is newer than this program."""
-    token = tree.children[0]
-    if str(token) != str(VERSION):
-        source.fail(f"format version {token} is unknown", token, f"this program reads version {VERSION}")
 
 
 class _Builder:

@@ -7,7 +7,6 @@ import struct
 
 from tilewright.lang.types import DType, f32
 
-VERSION = 1  # of the text format: the number behind `tilewright` at the head of a file
 _NAN = struct.pack("<d", math.nan)
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, NoReturn
 
 from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from lark.indenter import Indenter
 
 from tilewright.lang.errors import Location, ParseError
+from tilewright.lang.text.blocks import VERSION
 
 NAMES = {
     "NAME": "a name", "QUOTED": "a name", "INT": "an integer", "FLOAT": "a number", "HEX": "0x digits",
     "STRING": "a string", "_NL": "the end of the line", "_INDENT": "an indented block",
     "_DEDENT": "the end of the block", "$END": "the end of the text", "ASSIGN": "= or += and the like",
 }  # fmt: skip
+FOUND = {"_NL": NAMES["_NL"], "_INDENT": "an indented line", "_DEDENT": NAMES["_DEDENT"], "$END": NAMES["$END"]}
 EXPRESSION = {"NAME", "INT", "FLOAT", "QUOTED", "MINUS", "TILDE", "LPAR"}
-OPERATORS = {"COMPARE", "SHIFT", "TIMES", "BAR", "CARET", "AMPERSAND", "PLUS", "MINUS", "__ANON_0"}
+OPERATORS = {"COMPARE", "SHIFT", "TIMES", "BAR", "CARET", "AMPERSAND", "PLUS", "MINUS", "POWER"}
+FOLLOWERS = {"BANG", "DOT"}  # what may follow a name besides operators: not worth telling
 
 
 class Blocks(Indenter):
@@ -31,6 +35,29 @@ class Blocks(Indenter):
     INDENT_type = "_INDENT"
     DEDENT_type = "_DEDENT"
     tab_len = 8
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        return super().process(_from_first_line(stream))
+
+    def handle_NL(self, token: Token) -> Iterator[Token]:
+        width = len(token.rsplit("\n", 1)[1].expandtabs(self.tab_len))
+        if self.paren_level == 0 and width < self.indent_level[-1] and width not in self.indent_level:
+            raise _Misaligned(token)
+        yield from super().handle_NL(token)
+
+
+class _Misaligned(Exception):
+    def __init__(self, token: Token):
+        self.token = token
+
+
+def _from_first_line(stream: Iterator[Token]) -> Iterator[Token]:
+    """Without line ends (and comments) before the first word."""
+    started = False
+    for token in stream:
+        started = started or token.type != Blocks.NL_type
+        if started:
+            yield token
 
 
 @cache
@@ -69,14 +96,26 @@ class Source:
         """The parse tree, or a ParseError. `names` says what terminals of this grammar are called."""
         try:
             return parser.parse(self.text)
+        except _Misaligned as e:
+            line, column = e.token.end_line or 1, e.token.end_column or 1
+            raise ParseError(
+                "the line is less indented than its block, and no outer block is indented like it",
+                where=Location(self.origin, line + self.first_line - 1, column), hint=self.excerpt(line, column),
+            ) from None  # fmt: skip
         except UnexpectedCharacters as e:
             self._unexpected(repr(e.char), e.allowed or set(), parser, names, e.line, e.column)
-        except (UnexpectedToken, UnexpectedEOF) as e:
-            token = e.token if isinstance(e, UnexpectedToken) else Token("$END", "")
-            accepts = (e.accepts if isinstance(e, UnexpectedToken) else None) or set(e.expected)
+        except UnexpectedToken as e:
+            ended = e.token.type in ("$END", "_DEDENT") and e.token.end_line == self.text.count("\n") + 1
+            token = Token("$END", "") if ended else e.token
             line, column = self._place(token)
-            found = NAMES.get(token.type) if token.type.startswith(("_", "$")) else f"{str(token)!r}"
-            self._unexpected(found or str(token), accepts, parser, names, line, column)
+            found = FOUND.get(token.type) or repr(self._word(line, column))
+            self._unexpected(found, e.accepts or set(e.expected), parser, names, line, column)
+
+    def _word(self, line: int, column: int) -> str:
+        """The word or sign that stands at a place."""
+        rest = self.text.split("\n")[line - 1][column - 1 :]
+        found = re.match(r'"[^"]*"|[\w.]+|\W', rest)
+        return found[0] if found else rest
 
     def _place(self, token: Token) -> tuple[int, int]:
         if token.type == "$END" or token.line is None:
@@ -98,16 +137,23 @@ class Source:
         ) from None
 
 
+def check_version(tree: Tree, source: Source) -> None:
+    """Refuse a format that this program does not know."""
+    token = tree.children[0]
+    if str(token) != str(VERSION):
+        source.fail(f"format version {token} is unknown", token, f"this program reads version {VERSION}")
+
+
 def human_names(expected: set[str], parser: Lark, names: Mapping[str, str]) -> str:
     """Terminals in words: `an expression`, `an operator`, `a name`, `","`."""
     left = set(expected)
     out = []
     if left >= EXPRESSION:
         out.append("an expression")
-        left -= EXPRESSION
+        left -= EXPRESSION | {"HEX"}
     if len(left & OPERATORS) > 3:
         out.append("an operator")
-        left -= OPERATORS
+        left -= OPERATORS | FOLLOWERS
     for t in sorted(left):
         out.append(names.get(t) or NAMES.get(t) or _literal(t, parser))
     out = list(dict.fromkeys(out))
