@@ -109,6 +109,8 @@ class _Flattener:
                 inner = facts.entering(var, Interval(start, simplify.sub(stop, ONE)))
                 start, stop = self.values((start, stop), scope, facts)
                 return L.For(var, start, stop, mode, self.of(body, scope, inner))
+            case Guard(condition, then, None, True) if self.private(then, scope, facts):
+                return self.of(then, scope, facts)
             case Guard(condition, then, otherwise):
                 (c,) = self.values((condition,), scope, facts)
                 yes = self.of(then, scope, facts.where(condition))
@@ -121,6 +123,30 @@ class _Flattener:
             case PrefetchNode(tensor, region, write):
                 return self.prefetch(tensor, region, write, scope)
         raise TypeError(n)
+
+    def private(self, n: NestNode, scope: Mapping[Key, Place], facts: Facts) -> bool:
+        """Whether everything that `n` touches lies inside its buffers even without the guard around it, and what it
+        writes is a temporary. Values that it computes too much are never read (see `Guard.optional`)."""
+        match n:
+            case Sequence(items):
+                return all(self.private(i, scope, facts) for i in items)
+            case Produce(body=body):
+                return self.private(body, scope, facts)
+            case LoopNode(var=var, start=start, stop=stop, body=body):
+                return self.private(body, scope, facts.entering(var, Interval(start, simplify.sub(stop, ONE))))
+            case Guard(condition, then, otherwise, optional):
+                inner = facts if optional else facts.where(condition)
+                return otherwise is None and self.private(then, scope, inner)
+            case Assign(tensor=tensor, indices=indices, values=values):
+                mine = scope.get((tensor, 0))
+                if mine is None or mine.storage.role != "temporary" or not _holds(mine.storage, indices, facts):
+                    return False
+                for load in ir.leaves((*indices, *values), "load"):
+                    place = scope.get(load.attr)
+                    if place is None or ir.leaves(load.args, "load") or not _holds(place.storage, load.args, facts):
+                        return False
+                return True
+        return False
 
     def allocate(self, storages: tuple[Storage, ...], body: NestNode, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
         inner = dict(scope)
@@ -203,6 +229,17 @@ def _within(n: Node, s: Storage, facts: Facts) -> bool:
         if not facts.nonnegative(simplify.sub(simplify.sub(simplify.add(o, e), ONE), i)):
             return False
     return True
+
+
+def _holds(s: Storage, indices: tuple[Node, ...], facts: Facts) -> bool:
+    """Whether a place certainly lies inside the memory of a storage, padding included."""
+    relative = tuple(simplify.sub(i, o) for i, o in zip(indices, s.origin, strict=True))
+    physical = s.layout.apply(relative) if s.layout else relative
+    extents = s.layout.extents(s.extents) if s.layout else s.extents
+    return all(
+        facts.nonnegative(i) and facts.nonnegative(simplify.sub(simplify.sub(e, ONE), i))
+        for i, e in zip(physical, extents, strict=True)
+    )
 
 
 def conditions_of_loads(roots: tuple[Node, ...]) -> dict[Node, Node]:

@@ -73,9 +73,12 @@ class For(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class If(Stmt):
+    """`versions`: both branches do the same, `then` is the fast form for where the condition holds."""
+
     condition: Node
     then: Stmt
     otherwise: Stmt | None = None
+    versions: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -154,9 +157,9 @@ def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> S
             return For(var, start, stop, mode, map_values(body, fn))
         case Allocate(buffer, body):
             return Allocate(buffer, map_values(body, fn))
-        case If(condition, then, otherwise):
+        case If(condition, then, otherwise, versions):
             (condition,) = fn((condition,))
-            return If(condition, map_values(then, fn), None if otherwise is None else map_values(otherwise, fn))
+            return If(condition, map_values(then, fn), None if otherwise is None else map_values(otherwise, fn), versions)
         case Store(targets, values):
             roots = fn((*(i for _, i in targets), *values))
             n = len(targets)

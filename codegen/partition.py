@@ -1,12 +1,17 @@
-"""Loop partitioning: a loop is parted so that in its middle the conditions inside certainly hold and vanish.
+"""Loop partitioning: where the conditions inside certainly hold they vanish.
 
-Conditions are the guards of tails and what boundary conditions mark as `likely`. A condition is dealt with at the
-innermost serial loop that it depends on: before and after the middle part the loop keeps it.
+Conditions are the guards of tails and what boundary conditions mark as `likely`. They are dealt with at the innermost
+serial loop, by one of two ways:
+
+* the loop is parted: before and after its middle part it keeps the conditions, in the middle they are gone;
+* where only some statements of its body have conditions and another one holds the work (the reduction loop of a
+  register tile between the loads and stores of the tile), these statements get two versions and the work stays one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.prove import conjuncts
@@ -15,57 +20,103 @@ from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node, integer
 from tilewright.schedule.ranges import as_ge0
 
-ONE = integer(1)
+ZERO, ONE = integer(0), integer(1)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition and the least value of its >= 0 form over the constant loops between it and the place of interest."""
+
+    node: Node
+    least: Node
 
 
 def partition(s: L.Stmt) -> L.Stmt:
-    """Part every loop of `s` where it helps."""
+    """Part every loop of `s` where it helps, inner ones first."""
     match s:
         case L.Block(statements):
             return L.block(*map(partition, statements))
         case L.Allocate(buffer, body):
             return L.Allocate(buffer, partition(body))
-        case L.If(c, then, otherwise):
-            return L.If(c, partition(then), None if otherwise is None else partition(otherwise))
-        case L.For(mode=L.SERIAL | L.PARALLEL):
-            return _part(s)
+        case L.If(c, then, otherwise, versions):
+            return L.If(c, partition(then), None if otherwise is None else partition(otherwise), versions)
         case L.For(var, start, stop, mode, body):
-            return L.For(var, start, stop, mode, partition(body))
+            inner = partition(body)
+            if mode in (L.SERIAL, L.PARALLEL) and _holds_work_apart(inner):
+                inner = _versions(inner)
+            if mode == L.SERIAL:
+                return _part(L.For(var, start, stop, mode, inner), body)
+            made = L.For(var, start, stop, mode, inner)
+            return _part_uniform(made) if mode == L.PARALLEL else made
     return s
 
 
-def _part(loop: L.For) -> L.Stmt:
-    found = list(dict.fromkeys(_conditions(loop.body, loop.var, {}, set())))
-    if not found:
-        return L.For(loop.var, loop.start, loop.stop, loop.mode, partition(loop.body))
-    lows, highs, uniform, gone = [], [], [], []
-    for c, low in found:
-        k = simplify.linear(low)[0].get(loop.var, 0)
-        rest = simplify.sub(low, simplify.mul(loop.var, integer(k)))
-        if loop.var in ir.leaves([rest], "var"):
-            uniform.append(simplify.compare("ge", low, integer(0)))
-        elif k > 0:
-            lows.append(simplify.neg(simplify.floordiv(rest, integer(k))))
-        elif k < 0:
-            highs.append(simplify.add(simplify.floordiv(rest, integer(-k)), ONE))
-        gone.append(c)
-    clean = partition(assume(loop.body, frozenset(gone)))
-    edge = partition(loop.body)
-    if uniform or loop.mode == L.PARALLEL:
-        cond: Node = ir.TRUE
-        for x in lows:
-            cond = simplify.conjunction(cond, simplify.compare("ge", loop.var, x))
-        for x in highs:
-            cond = simplify.conjunction(cond, simplify.compare("lt", loop.var, x))
-        for x in uniform:
-            cond = simplify.conjunction(cond, x)
-        return L.For(loop.var, loop.start, loop.stop, loop.mode, L.If(cond, clean, edge))
-    parts: list[L.Stmt] = []
+# Two versions of statements -------------------------------------------------------------------------------------
+
+
+def _holds_work_apart(s: L.Stmt) -> bool:
+    """Whether the body has statements with conditions beside a serial loop without any."""
+    parts = _statements(s)
+    plain = [t for t in parts if not any(True for _ in conditions(t))]
+    return 0 < len(plain) < len(parts) and any(
+        isinstance(t, L.For) and t.mode == L.SERIAL for p in plain for t in L.walk(p)
+    )
+
+
+def _statements(s: L.Stmt) -> list[L.Stmt]:
+    match s:
+        case L.Block(statements):
+            return [t for u in statements for t in _statements(u)]
+        case L.Allocate(body=body):
+            return _statements(body)
+    return [s]
+
+
+def _versions(s: L.Stmt) -> L.Stmt:
+    """Every statement that has conditions, as a fast form for where they hold and the form it had."""
+    match s:
+        case L.Block(statements):
+            return L.block(*map(_versions, statements))
+        case L.Allocate(buffer, body):
+            return L.Allocate(buffer, _versions(body))
+    found = list(conditions(s))
+    if not found or any(isinstance(t, L.For) and t.mode in (L.SERIAL, L.PARALLEL) for t in L.walk(s)):
+        return s
+    return L.If(_all_hold(found), assume(s, frozenset(c.node for c in found)), s, versions=True)
+
+
+def _all_hold(found: Iterable[Condition]) -> Node:
+    out: Node = ir.TRUE
+    for c in found:
+        out = simplify.conjunction(out, simplify.compare("ge", c.least, ZERO))
+    return out
+
+
+# Parts of loops -------------------------------------------------------------------------------------------------
+
+
+def _here(loop: L.For) -> list[Condition]:
+    """The conditions that depend on this loop's variable and on no serial loop further in."""
+    return [c for c in conditions(loop.body) if loop.var in ir.leaves((c.least,), "var")]
+
+
+def _part(loop: L.For, plain: L.Stmt) -> L.Stmt:
+    """`plain` is the body before its own loops were parted: large bodies keep it in the edges."""
+    found = _here(loop)
+    linear = [(c, simplify.linear(c.least)[0].get(loop.var, 0)) for c in found]
+    linear = [(c, k) for c, k in linear if k and loop.var not in ir.leaves((_rest(c.least, loop.var, k),), "var")]
+    if not linear:
+        return _part_uniform(loop)
     begin, end = loop.start, loop.stop
-    for x in lows:
-        begin = simplify.maximum(begin, x)
-    for x in highs:
-        end = simplify.minimum(end, x)
+    for c, k in linear:
+        rest = _rest(c.least, loop.var, k)
+        if k > 0:  # var >= ceil(-rest / k)
+            begin = simplify.maximum(begin, simplify.neg(simplify.floordiv(rest, integer(k))))
+        else:
+            end = simplify.minimum(end, simplify.add(simplify.floordiv(rest, integer(-k)), ONE))
+    clean = assume(loop.body, frozenset(c.node for c, _ in linear))
+    edge = loop.body if _weight(loop.body) <= _LARGE else plain
+    parts: list[L.Stmt] = []
     if begin is not loop.start:
         begin = simplify.minimum(begin, loop.stop)
         parts.append(L.For(loop.var, loop.start, begin, loop.mode, edge))
@@ -75,46 +126,86 @@ def _part(loop: L.For) -> L.Stmt:
     return L.block(*parts)
 
 
-def _conditions(s: L.Stmt, var: Node, inner: dict[Node, Interval], deeper: set[Node]) -> Iterator[tuple[Node, Node]]:
-    """(condition, the least value of its >= 0 form over the constant loops further in) for conditions that depend
-    on `var` and on no serial loop further in."""
+def _rest(n: Node, var: Node, k: int) -> Node:
+    return simplify.sub(n, simplify.mul(var, integer(k)))
+
+
+_LARGE = 64  # stores after unrolling, beyond which an edge is not parted again
+
+
+def _weight(s: L.Stmt) -> int:
+    match s:
+        case L.For(_, start, stop, L.UNROLL, body) if start.op == stop.op == "const":
+            return max(0, stop.attr - start.attr) * _weight(body)
+        case L.Store():
+            return 1
+    return sum(map(_weight, L.children(s)))
+
+
+def _part_uniform(loop: L.For) -> L.For:
+    """Conditions that are not linear in the variable, or of a parallel loop: two versions of the body."""
+    found = _here(loop)
+    if not found:
+        return loop
+    clean = assume(loop.body, frozenset(c.node for c in found))
+    return L.For(loop.var, loop.start, loop.stop, loop.mode, L.If(_all_hold(found), clean, loop.body, versions=True))
+
+
+# Conditions -----------------------------------------------------------------------------------------------------
+
+
+def conditions(s: L.Stmt) -> Iterator[Condition]:
+    """The conditions inside `s` that are linear in loop variables and depend on no serial loop of `s`, each once."""
+    seen: set[Node] = set()
+    for c in _conditions(s, {}, frozenset()):
+        if c.node not in seen:
+            seen.add(c.node)
+            yield c
+
+
+def _conditions(s: L.Stmt, inner: dict[Node, Interval], deeper: frozenset[Node]) -> Iterator[Condition]:
     match s:
         case L.Block(statements):
             for t in statements:
-                yield from _conditions(t, var, inner, deeper)
+                yield from _conditions(t, inner, deeper)
         case L.For(v, start, stop, mode, body):
             if mode in (L.UNROLL, L.VECTORIZE) and start.op == stop.op == "const":
-                yield from _conditions(body, var, {**inner, v: Interval(start, simplify.sub(stop, ONE))}, deeper)
+                yield from _conditions(body, {**inner, v: Interval(start, simplify.sub(stop, ONE))}, deeper)
             else:
-                yield from _marked((start, stop), var, inner, deeper)
-                yield from _conditions(body, var, inner, deeper | {v})
+                yield from _marked((start, stop), inner, deeper)
+                yield from _conditions(body, inner, deeper | {v})
         case L.Allocate(body=body):
-            yield from _conditions(body, var, inner, deeper)
+            yield from _conditions(body, inner, deeper)
+        case L.If(versions=True):
+            pass  # dealt with
         case L.If(c, then, otherwise):
-            yield from _atoms(c, var, inner, deeper)
-            yield from _conditions(then, var, inner, deeper)
+            if inner:
+                yield from _atoms(c, inner, deeper)
+            else:
+                yield from _marked((c,), inner, deeper)
+            yield from _conditions(then, inner, deeper)
             if otherwise is not None:
-                yield from _conditions(otherwise, var, inner, deeper)
+                yield from _conditions(otherwise, inner, deeper)
         case L.Store(targets, values):
-            yield from _marked((*values, *(i for _, i in targets)), var, inner, deeper)
+            yield from _marked((*values, *(i for _, i in targets)), inner, deeper)
 
 
-def _marked(roots, var: Node, inner, deeper) -> Iterator[tuple[Node, Node]]:
+def _marked(roots: Sequence[Node], inner: dict[Node, Interval], deeper: frozenset[Node]) -> Iterator[Condition]:
     for n in ir.leaves(roots, "likely"):
-        yield from _atoms(n, var, inner, deeper)
+        yield from _atoms(n, inner, deeper)
 
 
-def _atoms(c: Node, var: Node, inner: dict[Node, Interval], deeper: set[Node]) -> Iterator[tuple[Node, Node]]:
+def _atoms(c: Node, inner: dict[Node, Interval], deeper: frozenset[Node]) -> Iterator[Condition]:
     for a in conjuncts(c):
         g = as_ge0(a)
-        if g is None:
+        if g is None or ir.leaves((g,), "load"):
             continue
-        used = set(ir.leaves([g], "var"))
-        if var not in used or used & deeper or ir.leaves([g], "load"):
+        used = set(ir.leaves((g,), "var"))
+        if used & deeper:
             continue
-        low = bounds(g, inner).lo if inner else g
-        if low is not None and not any(v in inner for v in ir.leaves([low], "var")):
-            yield a, low
+        least = bounds(g, inner).lo if inner else g
+        if least is not None and not any(v in inner for v in ir.leaves((least,), "var")):
+            yield Condition(a, least)
 
 
 def assume(s: L.Stmt, true: frozenset[Node]) -> L.Stmt:
@@ -133,13 +224,13 @@ def assume(s: L.Stmt, true: frozenset[Node]) -> L.Stmt:
                 return L.For(var, start, stop, mode, of(body))
             case L.Allocate(buffer, body):
                 return L.Allocate(buffer, of(body))
-            case L.If(c, then, otherwise):
+            case L.If(c, then, otherwise, versions):
                 (c,) = values((c,))
                 if c is ir.TRUE:
                     return of(then)
                 if c is ir.FALSE:
                     return of(otherwise) if otherwise is not None else L.Block(())
-                return L.If(c, of(then), None if otherwise is None else of(otherwise))
+                return L.If(c, of(then), None if otherwise is None else of(otherwise), versions)
             case L.Store(targets, vals):
                 offsets = values(tuple(i for _, i in targets))
                 return L.Store(tuple((b, i) for (b, _), i in zip(targets, offsets, strict=True)), values(vals))

@@ -70,9 +70,13 @@ class LoopNode(NestNode):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Guard(NestNode):
+    """`optional`: `then` may run where the condition fails as well, for what it computes there goes to private places
+    that nobody reads (the back end decides, it must know that memory is not overstepped)."""
+
     condition: Node
     then: NestNode
     otherwise: NestNode | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

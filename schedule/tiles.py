@@ -49,7 +49,7 @@ def copy(source: Tensor, target: Tensor, box: Box, prefix: str, shape: Shape | N
         )
         return Assign(prefix, target, at, values)
 
-    return _loops(box, prefix, shape, leaf)
+    return _loops(box, prefix, shape, leaf, isinstance(target, Tile))
 
 
 def define(body: Body, target: Tensor, box: Box, prefix: str, shape: Shape | None) -> NestNode:
@@ -59,14 +59,14 @@ def define(body: Body, target: Tensor, box: Box, prefix: str, shape: Shape | Non
         env = dict(zip(body.lhs, at, strict=True))
         return Assign(prefix, target, at, tuple(ir.substitute(body.values, env)))
 
-    return _loops(box, prefix, shape, leaf)
+    return _loops(box, prefix, shape, leaf, isinstance(target, Tile))
 
 
 _MOST_UNROLLED = 64  # iterations of the outer axes of a register tile
 _VECTOR_BYTES = 64
 
 
-def _loops(box: Box, prefix: str, shape: Shape | None, leaf: Callable[[tuple[Node, ...]], NestNode]) -> NestNode:
+def _loops(box: Box, prefix: str, shape: Shape | None, leaf: Callable[[tuple[Node, ...]], NestNode], private: bool) -> NestNode:
     """A loop an axis over `box`; the last one in vectors. Loops with constant trip counts are guarded where needed."""
     rank = len(box)
     shape = shape or Shape((None,) * rank)
@@ -78,11 +78,11 @@ def _loops(box: Box, prefix: str, shape: Shape | None, leaf: Callable[[tuple[Nod
         cap = constant_extent(r) if cap is None else cap
         name = f"{prefix}.{k}"
         if k == rank - 1:
-            index, made = _vector_axis(r, cap, name, shape)
+            index, made = _vector_axis(r, cap, name, shape, private)
             wraps += made
         elif cap is not None and shape.registers:
             index = simplify.add(r.lo, ir.var(name))
-            wraps += _constant_loop(name, cap, "unroll", _inside(index, r, {name: cap}))
+            wraps += _constant_loop(name, cap, "unroll", _inside(index, r, {name: cap}), private)
         else:
             index = ir.var(name)
             wraps.append(_loop(name, r.lo, simplify.add(r.hi, ONE), "serial"))
@@ -93,7 +93,7 @@ def _loops(box: Box, prefix: str, shape: Shape | None, leaf: Callable[[tuple[Nod
     return out
 
 
-def _vector_axis(r: Interval, cap: int | None, name: str, shape: Shape) -> tuple[Node, list]:
+def _vector_axis(r: Interval, cap: int | None, name: str, shape: Shape, private: bool) -> tuple[Node, list]:
     lo = r.lo
     assert lo is not None
     if cap is not None and (shape.registers or cap <= 2 * _VECTOR_BYTES):
@@ -101,15 +101,15 @@ def _vector_axis(r: Interval, cap: int | None, name: str, shape: Shape) -> tuple
         count = cap // lanes
         if count == 1:
             index = simplify.add(lo, ir.var(f"{name}v"))
-            return index, _constant_loop(f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}v": lanes}))
+            return index, _constant_loop(f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}v": lanes}), private)
         outer, inner = ir.var(f"{name}o"), ir.var(f"{name}v")
         index = simplify.add(lo, simplify.add(simplify.mul(outer, integer(lanes)), inner))
         if lanes == 1:
             index = simplify.add(lo, outer)
-            return index, _constant_loop(f"{name}o", count, "unroll", _inside(index, r, {f"{name}o": count}))
+            return index, _constant_loop(f"{name}o", count, "unroll", _inside(index, r, {f"{name}o": count}), private)
         return index, [
-            *_constant_loop(f"{name}o", count, "unroll", ir.TRUE),
-            *_constant_loop(f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}o": count, f"{name}v": lanes})),
+            *_constant_loop(f"{name}o", count, "unroll", ir.TRUE, private),
+            *_constant_loop(f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}o": count, f"{name}v": lanes}), private),
         ]
     lanes = shape.lanes or 16
     outer, inner = ir.var(f"{name}o"), ir.var(f"{name}v")
@@ -117,7 +117,7 @@ def _vector_axis(r: Interval, cap: int | None, name: str, shape: Shape) -> tuple
     count = simplify.floordiv(simplify.add(extent(r), integer(lanes - 1)), integer(lanes))
     return index, [
         _loop(f"{name}o", ZERO, count, "serial"),
-        *_constant_loop(f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}v": lanes})),
+        *_constant_loop(f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}v": lanes}), private),
     ]
 
 
@@ -139,7 +139,7 @@ def _loop(name: str, start: Node, stop: Node, mode: str) -> Callable[[NestNode],
     return lambda body: LoopNode(name, short, ir.var(name), start, stop, mode, False, body)
 
 
-def _constant_loop(name: str, count: int, mode: str, condition: Node) -> list[Callable[[NestNode], NestNode]]:
+def _constant_loop(name: str, count: int, mode: str, condition: Node, private: bool) -> list[Callable[[NestNode], NestNode]]:
     """A loop of constant trip count whose points beyond the box are not executed."""
     out: list[Callable[[NestNode], NestNode]] = []
     if count != 1 or mode != "vectorize":
@@ -147,5 +147,5 @@ def _constant_loop(name: str, count: int, mode: str, condition: Node) -> list[Ca
     else:
         out.append(_loop(name, ZERO, ONE, "unroll"))
     if condition is not ir.TRUE:
-        out.append(lambda body: Guard(condition, body))
+        out.append(lambda body: Guard(condition, body, optional=private))
     return out
