@@ -60,7 +60,8 @@ def _extreme(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> s
     if m.args[0].op == "const" and m.args[0].attr == m.args[0].attr:
         return out
     nan = f.op(f"fcmp uno {ty} {a}, {splat(s, float_text(0.0), n)}")
-    return f.select(n, nan, ty, a, out)
+    # freeze keeps LLVM from merging both selections into one with a longer condition; it costs nothing
+    return f.select(n, nan, ty, a, f.op(f"freeze {ty} {out}"))
 
 
 def _neg(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> str:
