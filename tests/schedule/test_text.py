@@ -17,11 +17,11 @@ from tilewright.schedule.text import FLAG, KEYS, LAYOUT, ScheduleText, canonical
 
 GEMM = (
     Directive("split", "C.update", ("i",), ("io", "ii"), (("by", 6),)),
-    Directive("tile", "C.update", ("i", "j"), ("io", "jo", "ii", "ji"), (("by", (KnobRef("t"), 16)), ("tail", "shift"))),
+    Directive("tile", "C.update", ("i", "j"), ("a", "b", "c", "d"), (("by", (KnobRef("t"), 16)), ("tail", "shift"))),
     Directive("reorder", "C.update", ("jo", "io", "k", "ii", "ji")),
     Directive("unroll", "C.update", ("ii",)),
     Directive("cache_write", "", ("C",), (), (("at", "C.update.io"), ("in", "reg"))),
-    Directive("cache_read", "", ("B",), (), (("at", "C.update{small}.jo"), ("layout", "k j -> j//16 k j%16"), ("pad", -1))),
+    Directive("cache_read", "", ("B",), (), (("at", "C{small}.jo"), ("layout", "k j -> j//16 k j%16"), ("pad", -1))),
     Directive("knob", "", ("t",), (), (("=", 8), ("of", (4, 8, 16)))),
     Directive("serial", "C.update[1]", ("k",)),
     Directive("layout", "", ("A",), (), (("layout", "i j -> j i"), ("given", 1))),
@@ -35,7 +35,7 @@ def test_a_schedule_as_text(golden) -> None:
 
 
 NAME = st.sampled_from(["i", "io", "C", "by", "at", "in", "given", "layout", "schedule", "hash", "t_1"])
-WORD = st.one_of(NAME, st.sampled_from(["C.update[1].io", "C.update{small}.io", "C.init", "in.by"]), st.text(max_size=5))
+WORD = st.one_of(NAME, st.sampled_from(["C.update[1].io", "C{a}.io", "C.init", "in.by"]), st.text(max_size=5))
 ADDRESS = st.sampled_from(["", "", "C.update", "C.update[2]", "by", "C.update{small}"])
 VALUE = st.recursive(
     st.one_of(st.integers(-(10**20), 10**20), WORD, NAME.map(KnobRef)),
