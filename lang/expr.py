@@ -457,9 +457,9 @@ def _ufuncs() -> dict[str, Callable]:
             equal=lambda a, b: compare("eq", a, b), not_equal=lambda a, b: compare("ne", a, b),
             less=lambda a, b: compare("lt", a, b), less_equal=lambda a, b: compare("le", a, b),
             greater=lambda a, b: compare("gt", a, b), greater_equal=lambda a, b: compare("ge", a, b),
-            **{n: getattr(math, n) for n in math.FUNCTIONS if n in np.__dict__},
+            arctan2=math.atan2, power=math.pow,
         )  # fmt: skip
-        _ufunc_table.update(arctan2=math.atan2, power=math.pow)
+        _ufunc_table.update({n: getattr(math, n) for n in math.FUNCTIONS if n in np.__dict__})
         # operands may be NumPy scalars here: dispatch through our own rules, not theirs
         for name, op in (("add", "add"), ("subtract", "sub"), ("multiply", "mul")):
             _ufunc_table[name] = lambda a, b, op=op: binary(op, a, b)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from tilewright.lang.expr import Expr, abs_, maximum, minimum, select
 from tilewright.lang.math import coefficients as table
 from tilewright.lang.math.parts import (
+    exponent_field,
     flip_sign,
     format_of,
+    halves,
     nearest_integer,
     polynomial,
     power_of_two,
@@ -103,11 +105,15 @@ def tanh(x: Expr) -> Expr:
 
 
 def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + e**-x), written with e**-|x| so that neither end overflows."""
-    c = _CONSTANTS[x.dtype]
-    _, carrier, high, tail = _reduced(maximum(-abs_(x), c.low))
-    u = scaled(1.0 + (high + tail), carrier)
-    return select(x < 0.0, u, 1.0) / (1.0 + u)
+    """1 / (1 + e**-x) as 2**-h / (2**-h + 2**-h e**-x), h half the exponent of e**-x: no end overflows.
+
+    The larger of the two powers of two is added last, so that the sum is rounded as late as can be.
+    """
+    fmt, c = format_of(x), _CONSTANTS[x.dtype]
+    _, carrier, high, tail = _reduced(maximum(minimum(-x, -c.low), c.low))
+    half, rest = halves(carrier)
+    one, power = exponent_field(2 * fmt.bias - half, fmt), exponent_field(rest, fmt)
+    return one / (maximum(one, power) + (minimum(one, power) + power * (high + tail)))
 
 
 def erf(x: Expr) -> Expr:

@@ -130,12 +130,19 @@ def nearest_integer(x: Expr) -> tuple[Expr, Expr]:
     return carrier - shifter, carrier
 
 
-def scaled(x: Expr, carrier: Expr) -> Expr:
-    """x * 2**k for the integer k of a `carrier`, |k| <= 2 * bias, rounded once: in two steps, the first exact."""
-    fmt = format_of(x)
+def halves(carrier: Expr) -> tuple[Expr, Expr]:
+    """h + bias and k - h + bias (unsigned) for the integer k of a `carrier` and h = k // 2; |k| <= 2 * bias."""
+    fmt = format_of(carrier)
     biased = bits(carrier) - (fmt.bits_of(fmt.shifter) - 2 * fmt.bias)
     half = biased >> 1
-    return x * exponent_field(half, fmt) * exponent_field(biased - half, fmt)
+    return half, biased - half
+
+
+def scaled(x: Expr, carrier: Expr) -> Expr:
+    """x * 2**k for the integer k of a `carrier`, rounded once: in two steps, the first exact."""
+    fmt = format_of(x)
+    first, second = halves(carrier)
+    return x * exponent_field(first, fmt) * exponent_field(second, fmt)
 
 
 def power_of_two(carrier: Expr) -> Expr:

@@ -15,6 +15,7 @@ from tilewright.lang.math.parts import (
     fast_two_sum,
     flip_sign,
     nearest_integer,
+    opaque,
     polynomial,
     sign_of,
     small_integer,
@@ -148,16 +149,17 @@ def _reduce_f64(x: Expr) -> tuple[Expr, Expr, Expr]:
     )
 
 
-def _sin_f64(r: Expr, low: Expr) -> Expr:
+def _sin_f64(r: Expr, low: Expr) -> tuple[Expr, Expr]:
+    """sin(r + low) as a sum of two parts, and likewise the cosine below."""
     z = r * r
-    return r + (r * (z * polynomial(z, table.SIN_F64)) + low * (1.0 - 0.5 * z))
+    return r, r * (z * polynomial(z, table.SIN_F64)) + low * (1.0 - 0.5 * z)
 
 
-def _cos_f64(r: Expr, low: Expr) -> Expr:
+def _cos_f64(r: Expr, low: Expr) -> tuple[Expr, Expr]:
     z = r * r
     half = 0.5 * z
     top = 1.0 - half
-    return top + (((1.0 - top) - half) + (z * (z * polynomial(z, table.COS_F64)) - r * low))
+    return top, ((1.0 - top) - half) + (z * (z * polynomial(z, table.COS_F64)) - r * low)
 
 
 # Both ---------------------------------------------------------------------------------------------------------
@@ -169,33 +171,47 @@ def _sine_and_cosine(x: Expr) -> tuple[Expr, Expr, Expr]:
         r, quadrants = _reduce_f32(x)
         return _sin_f32(r), _cos_f32(r), quadrants
     r, low, quadrants = _reduce_f64(x)
-    return _sin_f64(r, low), _cos_f64(r, low), quadrants
+    (s, s_low), (c, c_low) = _sin_f64(r, low), _cos_f64(r, low)
+    return s + s_low, c + c_low, quadrants
 
 
 def _odd(quadrants: Expr) -> Expr:
     return (quadrants & 1) != 0
 
 
-def _narrow(x: Expr, like: Expr) -> Expr:
-    return cast(like.dtype, x)
-
-
 def sin(x: Expr) -> Expr:
     s, c, q = _sine_and_cosine(x)
     value = flip_sign(select(_odd(q), c, s), (q & 2) << 62)
-    return flip_sign(_narrow(value, x), sign_of(x))
+    return flip_sign(cast(x.dtype, value), sign_of(x))
 
 
 def cos(x: Expr) -> Expr:
     s, c, q = _sine_and_cosine(x)
-    return _narrow(flip_sign(select(_odd(q), s, c), ((q + 1) & 2) << 62), x)
+    return cast(x.dtype, flip_sign(select(_odd(q), s, c), ((q + 1) & 2) << 62))
 
 
 def tan(x: Expr) -> Expr:
-    s, c, q = _sine_and_cosine(x)
-    odd = _odd(q)
-    value = flip_sign(select(odd, c, s) / select(odd, s, c), (q & 1) << 63)
-    return flip_sign(_narrow(value, x), sign_of(x))
+    """sin / cos of the rest, or -cos / sin."""
+    if x.dtype is f32:
+        s, c, q = _sine_and_cosine(x)
+        odd = _odd(q)
+        value = select(odd, c, s) / select(odd, s, c)
+    else:
+        r, low, q = _reduce_f64(x)
+        odd = _odd(q)
+        s, c = fast_two_sum(*_sin_f64(r, low)), fast_two_sum(*_cos_f64(r, low))
+        value = _quotient(
+            (select(odd, c[0], s[0]), select(odd, c[1], s[1])), (select(odd, s[0], c[0]), select(odd, s[1], c[1]))
+        )
+    return flip_sign(cast(x.dtype, flip_sign(value, (q & 1) << 63)), sign_of(x))
+
+
+def _quotient(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Expr:
+    """The quotient of two sums of two parts, by one division and what it leaves over."""
+    inverse = 1.0 / b[0]
+    q = opaque(a[0] * inverse)
+    product, error = two_product(q, b[0])
+    return q + (((a[0] - product) - error) + (a[1] - q * b[1])) * inverse
 
 
 # atan2 ----------------------------------------------------------------------------------------------------------
@@ -204,7 +220,7 @@ def tan(x: Expr) -> Expr:
 def atan2(y: Expr, x: Expr) -> Expr:
     """The angle of the point (x, y) in -pi..pi; signs of zeros and infinities as IEEE 754 has them."""
     angle = _atan2_f32 if x.dtype is f32 else _atan2_f64
-    value = _narrow(angle(cast(f64, abs_(y)), cast(f64, abs_(x)), sign_of(x) != 0), x)
+    value = cast(x.dtype, angle(cast(f64, abs_(y)), cast(f64, abs_(x)), sign_of(x) != 0))
     return flip_sign(value, sign_of(y))
 
 

@@ -43,13 +43,13 @@ FITS = {
         lambda r: r**2 / mp.exp(r), 28.2),
     "EXP_F64": Fit(
         "e^r = 1 + r + r^2 p(r)", lambda r: (mp.exp(r) - 1 - r) / r**2, -0.3475, 0.3475, 10,
-        lambda r: r**2 / mp.exp(r), 63.9),
+        lambda r: r**2 / mp.exp(r), 59.1),
     "EXP2_F32": Fit(
         "2^r = 1 + r ln2 + r^2 p(r)", lambda r: (2**r - 1 - r * LN2) / r**2, -0.5005, 0.5005, 4,
         lambda r: r**2 / 2**r, 28.2),
     "EXP2_F64": Fit(
         "2^r = 1 + r ln2 + r^2 p(r)", lambda r: (2**r - 1 - r * LN2) / r**2, -0.5005, 0.5005, 10,
-        lambda r: r**2 / 2**r, 63.9),
+        lambda r: r**2 / 2**r, 59.0),
     "EXP2_POW": Fit(
         "2^r = 1 + r p(r)", lambda r: (2**r - 1) / r, -0.5005, 0.5005, 6, lambda r: r / 2**r, 34.1),
     "LOG_F32": Fit(
@@ -59,45 +59,45 @@ FITS = {
         "log2(1+f) = f/ln2 + f^2 p(f)", lambda f: (mp.log1p(f) - f) / LN2 / f**2, LOW, HIGH, 9,
         lambda f: f**2 * LN2 / mp.log1p(f), 30.3),
     "ATANH_F64": Fit(
-        "2 atanh(s) = 2s + s z p(z), z = s^2", lambda z: (ATANH(z) - 2) / z, TINY, 0.02945, 6, lambda z: z / 2, 59.4),
+        "2 atanh(s) = 2s + s z p(z), z = s^2", lambda z: (ATANH(z) - 2) / z, TINY, 0.02945, 6, lambda z: z / 2, 58.7),
     "ATANH_POW_F32": Fit(
         "2 atanh(s) = 2s + s z p(z), z = s^2", lambda z: (ATANH(z) - 2) / z, TINY, 0.02945, 4, lambda z: z / 2, 44.8),
     "ATANH_POW_F64": Fit(
         "2 atanh(s) = 2s + 2/3 s z + s z^2 p(z), z = s^2", lambda z: (ATANH(z) - 2 - z * 2 / 3) / z**2,
-        TINY, 0.02945, 7, lambda z: z * z / 2, 73.5),
+        TINY, 0.02945, 7, lambda z: z * z / 2, 66.2),
     "RECIPROCAL": Fit("1/(1+f) = p(f)", lambda f: 1 / (1 + f), LOW, HIGH, 2, lambda f: 1 + f, 5.9),
     "TANH_F32": Fit(
         "tanh(x) = x + x z p(z), z = x^2", _root(lambda x: (mp.tanh(x) / x - 1) / x**2), TINY, 0.390625, 5,
         _root(lambda x: x**3 / mp.tanh(x)), 32.5),
     "TANH_F64": Fit(
         "tanh(x) = x + x z p(z), z = x^2", _root(lambda x: (mp.tanh(x) / x - 1) / x**2), TINY, 0.390625, 11,
-        _root(lambda x: x**3 / mp.tanh(x)), 61.2),
+        _root(lambda x: x**3 / mp.tanh(x)), 56.8),
     "ERF_F32": Fit(
         "erf(x) = x + x p(z), z = x^2", _root(lambda x: mp.erf(x) / x - 1), TINY, 1.0, 6,
         _root(lambda x: x / mp.erf(x)), 29.6),
     "ERF_F64": Fit(
         "erf(x) = x + x p(z), z = x^2", _root(lambda x: mp.erf(x) / x - 1), TINY, 1.0, 12,
-        _root(lambda x: x / mp.erf(x)), 62.7),
+        _root(lambda x: x / mp.erf(x)), 56.2),
     "LOG_ERFC_F32": Fit("log(1 - erf(a)) = p(a)", lambda a: mp.log(mp.erfc(a)), 1.0, 4.0, 6, mp.erfc, 29.5),
-    "LOG_ERFC_F64": Fit("log(1 - erf(a)) = p(a)", lambda a: mp.log(mp.erfc(a)), 1.0, 6.0, 19, mp.erfc, 62.0),
+    "LOG_ERFC_F64": Fit("log(1 - erf(a)) = p(a)", lambda a: mp.log(mp.erfc(a)), 1.0, 6.0, 19, mp.erfc, 58.9),
     "SIN_F32": Fit(
         "sin(r) = r + r z p(z), z = r^2", _root(lambda r: (mp.sin(r) / r - 1) / r**2), TINY, 0.64, 3,
         lambda z: z, 37.3),
     "SIN_F64": Fit(
         "sin(r) = r + r z p(z), z = r^2", _root(lambda r: (mp.sin(r) / r - 1) / r**2), TINY, 0.62, 5,
-        lambda z: z, 57.8),
+        lambda z: z, 56.1),
     "COS_F32": Fit(
         "cos(r) = 1 - z/2 + z^2 p(z), z = r^2", _root(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4), 1e-9, 0.64, 3,
         lambda z: z * z, 42.8),
     "COS_F64": Fit(
         "cos(r) = 1 - z/2 + z^2 p(z), z = r^2", _root(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4), 1e-9, 0.62, 5,
-        lambda z: z * z, 63.9),
+        lambda z: z * z, 59.7),
     "ATAN_F32": Fit(
         "atan(t) = t + t z p(z), z = t^2", _root(lambda t: (mp.atan(t) / t - 1) / t**2), TINY, 1.0, 10,
         lambda z: z, 34.0),
     "ATAN_F64": Fit(
         "atan(t) = t + t z p(z), z = t^2", _root(lambda t: (mp.atan(t) / t - 1) / t**2), TINY, 0.2501, 12,
-        lambda z: z, 62.0),
+        lambda z: z, 57.2),
 }  # fmt: skip
 
 
@@ -178,8 +178,7 @@ from tilewright.lang.math import coefficients as tables  # noqa: E402
 def test_tables_keep_the_stated_error(name: str) -> None:
     fit = FITS[name]
     assert len(getattr(tables, name)) == fit.degree + 1
-    # rounding the coefficients to f64 costs the fits beyond 2^-58 some of their bits
-    assert error_bits(fit, list(getattr(tables, name))) > min(fit.bits, 57.5) - 0.1
+    assert error_bits(fit, list(getattr(tables, name))) > fit.bits - 0.1
 
 
 @pytest.mark.parametrize("name", ["EXP_F32", "RECIPROCAL"])
