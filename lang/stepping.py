@@ -23,7 +23,7 @@ from tilewright.lang.extents import Span
 from tilewright.lang.func import Definition
 from tilewright.lang.ir import Node
 from tilewright.lang.types import DType
-from tilewright.lang.values import index_values
+from tilewright.lang.values import Env, index_values
 
 BLOCK = 1 << 17  # points evaluated at once: their temporaries stay in the cache
 FEW = 1 << 11  # below this many independent points, sequences of points go through `accumulate`
@@ -47,19 +47,19 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class Axis:
     node: Node
     start: int
     stop: int
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """How a definition is executed: independent axes, sequential ones, and what its values read of its own Func."""
 
     d: Definition
-    parallel: tuple[_Axis, ...]
-    sequential: tuple[_Axis, ...]
+    parallel: tuple[Axis, ...]
+    sequential: tuple[Axis, ...]
     own: tuple[Node, ...]  # loads of the Func itself
     step: tuple[Node, ...]  # nodes that depend on them, arguments first
     frontier: tuple[Node, ...]  # what those use besides, and roots that do not depend on them
@@ -80,18 +80,23 @@ def run_definition(d: Definition, span: Span, m: Machine) -> None:
     """Execute `d` at every point of its domain, where its Func has the region `span`."""
     if any(a >= b for a, b in span):
         return
-    plan = _plan(d, span, m)
+    plan = make_plan(d, span, m.constants)
     if any(a.start >= a.stop for a in (*plan.parallel, *plan.sequential)):
         return
-    for block in _blocks([(a.start, a.stop) for a in plan.parallel]):
-        env: dict[Node, Any] = {}
-        rank = 1 + len(plan.parallel)
-        for k, (a, (lo, hi)) in enumerate(zip(plan.parallel, block, strict=True)):
-            env[a.node] = np.arange(lo, hi).reshape([-1 if j == k + 1 else 1 for j in range(rank)])
-        _run_block(plan, env, tuple(hi - lo for lo, hi in block), m)
+    for block in blocks([(a.start, a.stop) for a in plan.parallel]):
+        _run_block(plan, parallel_points(plan, block), tuple(hi - lo for lo, hi in block), m)
 
 
-def _blocks(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], ...]]:
+def parallel_points(plan: Plan, block: Sequence[tuple[int, int]]) -> dict[Node, np.ndarray]:
+    """Values of the independent variables in a block, each along a dimension of its own; the first is left free."""
+    rank = 1 + len(block)
+    return {
+        a.node: np.arange(lo, hi).reshape([-1 if j == k + 1 else 1 for j in range(rank)])
+        for k, (a, (lo, hi)) in enumerate(zip(plan.parallel, block, strict=True))
+    }
+
+
+def blocks(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], ...]]:
     """Boxes of at most BLOCK points that make up the product of `ranges`, in order."""
     sizes, room = [], BLOCK
     for lo, hi in reversed(ranges):
@@ -105,7 +110,8 @@ def _blocks(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[tuple[int, int]
 # Analysis -------------------------------------------------------------------------------------------------------
 
 
-def _plan(d: Definition, span: Span, m: Machine) -> _Plan:
+def make_plan(d: Definition, span: Span, constants: Env) -> Plan:
+    """How `d` is executed where its Func has the region `span`; `constants` has sizes and scalars."""
     roots = (*d.lhs, *d.values)
     own = tuple(n for n in ir.leaves(roots, "load") if n.attr[0] is d.func)
     dependent: set[Node] = set(own)
@@ -115,21 +121,21 @@ def _plan(d: Definition, span: Span, m: Machine) -> _Plan:
     step = tuple(n for n in ir.postorder(roots) if n in dependent)
     frontier = dict.fromkeys(a for n in step for a in n.args if a not in dependent)
     frontier.update(dict.fromkeys(v for v in roots if v not in dependent))
-    ranges = _ranges(d, m)
+    ranges = _ranges(d, constants)
     parallel, free = [], dict(ranges)
     for k, i in enumerate(d.lhs):
         if i.op == "var":
-            parallel.append(_Axis(i, *span[k]))
+            parallel.append(Axis(i, *span[k]))
         elif (r := _own_slices(k, i, own)) in free:
-            parallel.append(_Axis(r, *free.pop(r)))
-    return _Plan(d, tuple(parallel), tuple(_Axis(r, *ab) for r, ab in free.items()), own, step, tuple(frontier))
+            parallel.append(Axis(r, *free.pop(r)))
+    return Plan(d, tuple(parallel), tuple(Axis(r, *ab) for r, ab in free.items()), own, step, tuple(frontier))
 
 
-def _ranges(d: Definition, m: Machine) -> dict[Node, tuple[int, int]]:
+def _ranges(d: Definition, constants: Env) -> dict[Node, tuple[int, int]]:
     if d.rdom is None:
         return {}
     ends = [n for ab in d.rdom.ranges.values() for n in ab]
-    values = index_values(ends, m.constants)
+    values = index_values(ends, constants)
     return {r: (int(a), int(b)) for r, a, b in zip(d.rdom.rvars, values[::2], values[1::2], strict=True)}
 
 
@@ -145,24 +151,30 @@ def _own_slices(axis: int, index: Node, own: Sequence[Node]) -> Node | None:
 # Execution of one block -----------------------------------------------------------------------------------------
 
 
-def _run_block(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+def _run_block(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
     counts = [a.stop - a.start for a in plan.sequential]
     total = prod(counts)
     chunk = max(1, min(total, BLOCK // max(1, prod(shape))))
     execute = _executor(plan)
     for first in range(0, total, chunk):
         n = min(chunk, total - first)
-        at = np.unravel_index(np.arange(first, first + n), counts) if counts else ()
-        lead = (n,) + (1,) * len(shape)
-        points = {a.node: (a.start + i).reshape(lead) for a, i in zip(plan.sequential, at, strict=True)}
+        points = sequential_points(plan, first, n, 1 + len(shape))
         execute(plan, {**env, **points}, (n, *shape), m)
 
 
-def _executor(plan: _Plan) -> Any:
+def sequential_points(plan: Plan, first: int, n: int, ndim: int) -> dict[Node, np.ndarray]:
+    """Values of the sequential variables at `n` points from number `first` on, along the first of `ndim` dimensions."""
+    counts = [a.stop - a.start for a in plan.sequential]
+    at = np.unravel_index(np.arange(first, first + n), counts) if counts else ()
+    lead = (n,) + (1,) * (ndim - 1)
+    return {a.node: (a.start + i).reshape(lead) for a, i in zip(plan.sequential, at, strict=True)}
+
+
+def _executor(plan: Plan) -> Any:
     if not plan.own or not plan.sequential:
         return _at_once
     if plan.in_place:
-        simple = _increment(plan)
+        simple = increment(plan)
         if plan.fixed_point:
             return _fold_by_ufunc if simple and simple[0] in _ACCUMULATE else _fold
         if simple and simple[0] in _SCATTER:
@@ -170,7 +182,7 @@ def _executor(plan: _Plan) -> Any:
     return _point_by_point
 
 
-def _mask(plan: _Plan, env: dict[Node, Any], m: Machine) -> np.ndarray | None:
+def _mask(plan: Plan, env: dict[Node, Any], m: Machine) -> np.ndarray | None:
     if not plan.d.predicates:
         return None
     out = None
@@ -179,19 +191,19 @@ def _mask(plan: _Plan, env: dict[Node, Any], m: Machine) -> np.ndarray | None:
     return out
 
 
-def _at_once(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+def _at_once(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
     """No point of the chunk reads what another one writes; of several writes to one element the last stays."""
     d, buffer = plan.d, m.buffers[plan.d.func]
     rank = len(d.lhs)
     got = m.values((*d.lhs, *d.values), env)
     mask = _mask(plan, env, m)
-    where = [_full_rank(i, len(shape)) for i in got[:rank]]
+    where = [full_rank(i, len(shape)) for i in got[:rank]]
     values = [np.broadcast_to(_stored_as(v, t.np), shape) for v, t in zip(got[rank:], d.func.dtypes, strict=True)]
     for data, v in zip(buffer.data, values, strict=True):
         put(data, buffer.origin, where, v, mask)
 
 
-def _full_rank(a: np.ndarray, ndim: int) -> np.ndarray:
+def full_rank(a: np.ndarray, ndim: int) -> np.ndarray:
     return a.reshape((1,) * (ndim - a.ndim) + a.shape)
 
 
@@ -205,7 +217,7 @@ _SCATTER = _ACCUMULATE
 _SWAPPABLE = frozenset("add mul and or xor".split())
 
 
-def _increment(plan: _Plan) -> tuple[str, Node] | None:
+def increment(plan: Plan) -> tuple[str, Node] | None:
     """(op, x) if the definition is `f[...] = f[...] op x` where x does not depend on f."""
     d = plan.d
     if len(d.values) != 1 or len(plan.step) != 2:
@@ -235,10 +247,10 @@ def _neutral(op: str, t: DType) -> Any:
 class _State:
     """The elements that a block updates, with a leading dimension of 1: views of the buffers if slices express them."""
 
-    def __init__(self, plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine):
+    def __init__(self, plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine):
         self.buffer = m.buffers[plan.d.func]
         self.shape = (1, *shape[1:])
-        self.where = [_full_rank(i, len(shape)) for i in m.values(plan.d.lhs, env)]
+        self.where = [full_rank(i, len(shape)) for i in m.values(plan.d.lhs, env)]
         self.values: list[np.ndarray] = []
         for data in self.buffer.data:
             view = window(data, self.buffer.origin, self.where) if self.where else data.reshape((1,))
@@ -248,7 +260,7 @@ class _State:
 
     def store(self, values: Sequence[np.ndarray], mask: np.ndarray | None) -> None:
         """Put new values back; without a mask of their own for points that no step executes."""
-        executed = None if mask is None else _full_rank(mask, len(self.shape)).any(axis=0, keepdims=True)
+        executed = None if mask is None else full_rank(mask, len(self.shape)).any(axis=0, keepdims=True)
         for k, v in enumerate(values):
             if self.whole:
                 self.values[k][...] = v
@@ -261,15 +273,15 @@ def _stored_as(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return value if value.dtype == dtype else value.astype(dtype)
 
 
-def _fold_by_ufunc(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
-    found = _increment(plan)
+def _fold_by_ufunc(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+    found = increment(plan)
     assert found is not None
     op, x = found
     ufunc, t = _ACCUMULATE[op], plan.d.func.dtypes[0]
     values, mask = m.values([x], env)[0], _mask(plan, env, m)
     if mask is not None:
         values = np.where(mask, values, _neutral(op, t))
-    values = _full_rank(values, len(shape))
+    values = full_rank(values, len(shape))
     state = _State(plan, env, shape, m)
     n, total = shape[0], state.values[0]
     with np.errstate(all="ignore"):
@@ -285,14 +297,14 @@ def _fold_by_ufunc(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m:
         state.store([total], mask)
 
 
-def _fold(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+def _fold(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
     """Point by point, with the block's elements at hand."""
     d = plan.d
     kept = _State(plan, env, shape, m)
     mask = _mask(plan, env, m)
     state: list[Any] = [v.astype(t.compute.np) for v, t in zip(kept.values, d.func.dtypes, strict=True)]
     chunk = _Chunk(plan.frontier, m.values(plan.frontier, env), len(shape))
-    masks = None if mask is None else _full_rank(mask, len(shape))
+    masks = None if mask is None else full_rank(mask, len(shape))
     with np.errstate(all="ignore"):
         for k in range(shape[0]):
             values = chunk.at(k)
@@ -326,7 +338,7 @@ class _Chunk:
         return out
 
 
-def _step(plan: _Plan, values: dict[Node, Any]) -> None:
+def _step(plan: Plan, values: dict[Node, Any]) -> None:
     """Evaluate what depends on the Func itself, its loads being given."""
     for n in plan.step:
         if n not in values:
@@ -336,8 +348,8 @@ def _step(plan: _Plan, values: dict[Node, Any]) -> None:
 # Scatters and recursions ----------------------------------------------------------------------------------------
 
 
-def _scatter_by_ufunc(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
-    found = _increment(plan)
+def _scatter_by_ufunc(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+    found = increment(plan)
     assert found is not None
     op, x = found
     buffer = m.buffers[plan.d.func]
@@ -348,12 +360,12 @@ def _scatter_by_ufunc(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...],
         _SCATTER[op].at(buffer.data[0].reshape(-1), at, np.broadcast_to(got[rank], shape).reshape(-1)[kept])
 
 
-def _point_by_point(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+def _point_by_point(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
     """The general case: each sequential point reads the Func as the one before left it."""
     d, buffer, ndim = plan.d, m.buffers[plan.d.func], len(shape)
     chunk = _Chunk(plan.frontier, m.values(plan.frontier, env), ndim)
     mask = _mask(plan, env, m)
-    masks = None if mask is None else _full_rank(mask, ndim)
+    masks = None if mask is None else full_rank(mask, ndim)
     with np.errstate(all="ignore"):
         for k in range(shape[0]):
             here = None if masks is None else masks[min(k, len(masks) - 1)][None]
@@ -365,7 +377,7 @@ def _point_by_point(plan: _Plan, env: dict[Node, Any], shape: tuple[int, ...], m
                     values[n] = m.load(n, [values[a] for a in n.args])
                 elif n not in values:
                     values[n] = apply(n, [values[a] for a in n.args])
-            where = [_full_rank(np.asarray(values[i]), ndim) for i in d.lhs]
+            where = [full_rank(np.asarray(values[i]), ndim) for i in d.lhs]
             for data, v, t in zip(buffer.data, d.values, d.func.dtypes, strict=True):
                 new = np.broadcast_to(_stored_as(np.asarray(values[v]), t.np), (1, *shape[1:]))
                 put(data, buffer.origin, where, new, here)
