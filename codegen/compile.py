@@ -267,7 +267,7 @@ def _stride_class(a: np.ndarray) -> str:
 
 def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[str, ...] = ()) -> Compiled:
     """A pipeline with a schedule (None: all default), compiled. Stages that no directive names get the default."""
-    text = "" if schedule is None else schedule.identity
+    text = "" if schedule is None else schedule.hash
 
     @functools.cache
     def state() -> State:

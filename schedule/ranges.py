@@ -16,7 +16,7 @@ from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.types import index
 from tilewright.schedule.inline import Body
-from tilewright.schedule.state import GUARD, ROUND_UP, SHIFT, Fuse, Split, Stage, root_name, versioned
+from tilewright.schedule.state import ROUND_UP, SHIFT, Fuse, Split, Stage, root_name, versioned
 
 ZERO, ONE = integer(0), integer(1)
 
@@ -32,7 +32,6 @@ class Range:
     mode: str
     reduction: bool
     guards: tuple[Node, ...]
-    spare: frozenset[Node] = frozenset()  # guards that only keep a pure variable inside its region
 
     @property
     def interval(self) -> Interval:
@@ -42,22 +41,27 @@ class Range:
 @dataclass(frozen=True, eq=False)
 class StageRanges:
     """All loops of a stage, outermost first; `values` gives each variable of the definition; `guards` are known
-    before the first loop. `shifts` are (extent, factor) pairs: the shifted form needs extent >= factor."""
+    before the first loop. `shifts` are (extent, factor) pairs: the shifted form needs extent >= factor. `spare` are
+    the guards that only keep pure variables inside their region: where results are private, they may be left out."""
 
     loops: tuple[Range, ...]
     values: Mapping[Node, Node]
     domain: Mapping[Node, Interval]
     guards: tuple[Node, ...]
     shifts: tuple[tuple[Node, int], ...]
+    spare: frozenset[Node]
 
     def env(self, depth: int) -> dict[Node, Interval]:
         """The range of each variable of the definition inside the first `depth` loops (these stand for themselves)."""
-        inner = {x.var: x.interval for x in self.loops[depth:]}
+        outer = {x.var for x in self.loops[:depth]}
         out = {}
         for root, value in self.values.items():
-            r = project(Interval(value, value), self.loops[depth:]) if inner else Interval(value, value)
-            whole = self.domain[root]
-            out[root] = _within(r, whole)
+            if not any(v in outer for v in ir.leaves((value,), "var")):
+                out[root] = self.domain[root]
+                continue
+            r = project(Interval(value, value), self.loops[depth:])
+            # a variable that is a loop of its own stays inside its domain; only splits can stick out
+            out[root] = r if value.op == "var" else _within(r, self.domain[root])
         return out
 
 
@@ -133,7 +137,14 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
         name = root_name(root)
         assert r.lo is not None
         extents[name], caps[name], lows[name] = extent(r), constant_extent(r), r.lo
-    conditions: list[Node] = []
+    conditions: list[Node] = []  # of reduction variables and predicates
+    pure_conditions: list[Node] = []
+    pure = {root_name(r) for r in stage.roots if r.op == "var"}
+    for t in stage.transforms:
+        if isinstance(t, Split) and t.parent in pure:
+            pure |= {t.outer, t.inner}
+        elif isinstance(t, Fuse) and t.outer in pure and t.inner in pure:
+            pure.add(t.fused)
     relative: dict[str, Node] = {}
     for t in stage.transforms:
         if isinstance(t, Split):
@@ -158,7 +169,8 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
             relative[x.name] = v
             e = extents[x.name]
             if x.mode in ("vectorize", "unroll") and e.op != "const":
-                conditions += nonnegative(simplify.sub(simplify.sub(e, ONE), v))
+                where = pure_conditions if x.name in pure else conditions
+                where += nonnegative(simplify.sub(simplify.sub(e, ONE), v))
     shifts: list[tuple[Node, int]] = []
     for t in reversed(stage.transforms):
         if isinstance(t, Fuse):
@@ -168,17 +180,21 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
             continue
         e, f = extents[t.parent], integer(t.factor)
         base = simplify.mul(relative[t.outer], f)
-        if t.tail == SHIFT and shifted and not _divides(t.factor, e):
+        shift = t.tail == SHIFT and shifted and not (e.op == "const" and e.attr < t.factor)
+        if shift and not _divides(t.factor, e):
             base = simplify.minimum(base, simplify.sub(e, f))
             if e.op != "const":
                 shifts.append((e, t.factor))
         relative[t.parent] = simplify.add(base, relative[t.inner])
-        if not _divides(t.factor, e) and (t.tail == GUARD or (t.tail == SHIFT and (not shifted or (e.op == "const" and e.attr < t.factor)))):
-            conditions += nonnegative(simplify.sub(simplify.sub(e, ONE), relative[t.parent]))
+        if not _divides(t.factor, e) and not shift and t.tail != ROUND_UP:
+            where = pure_conditions if t.parent in pure else conditions
+            where += nonnegative(simplify.sub(simplify.sub(e, ONE), relative[t.parent]))
     values = {roots[n]: (vars_[n] if n in based else simplify.add(lows[n], relative[n])) for n in roots}
     for p in body.predicates:
         conditions.extend(_conjuncts(ir.substitute((p,), values)[0]))
-    return _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, tuple(shifts))
+    spare = frozenset(pure_conditions) - frozenset(conditions)
+    every = list(dict.fromkeys((*pure_conditions, *conditions)))
+    return _walk(stage, shown, extents, caps, lows, based, vars_, every, values, domain, tuple(shifts), spare)
 
 
 def nonnegative(n: Node) -> list[Node]:
@@ -203,7 +219,7 @@ def as_ge0(c: Node) -> Node | None:
     return simplify.sub(d, ONE) if c.op in ("lt", "gt") else d
 
 
-def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, shifts) -> StageRanges:
+def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, shifts, spare) -> StageRanges:
     """Enter the loops one by one: tighten bounds by the conditions, hand the rest on as guards."""
     pending = [c for c in conditions if c is not ir.TRUE]
     todo = {v for v in vars_.values()}
@@ -247,7 +263,7 @@ def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, d
                 left.append(c)
         now, pending = _known(left, todo)
         ranges.append(Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now)))
-    return StageRanges(tuple(ranges), values, domain, tuple(before), shifts)
+    return StageRanges(tuple(ranges), values, domain, tuple(before), shifts, spare)
 
 
 def _most(n: Node, inner: Mapping[Node, Interval], todo: set[Node]) -> Node | None:

@@ -111,7 +111,7 @@ def _path(stage: Stage, loop: str) -> _Path:
             extents[t.outer] = simplify.floordiv(simplify.add(e, integer(t.factor - 1)), f)
             extents[t.inner] = f
     name, value = next(x.name for x in unique.loops if shown[x.name] == loop), ir.var(loop)
-    count = extents[name] if name in extents else None
+    count = extents.get(name)
     siblings: list[tuple[str, Node]] = []
     conditions: list[Node] = []
     used: list[Split] = []
@@ -192,15 +192,16 @@ def _halvings(count: Node, loop: str) -> list[tuple[Domain, Node, Node]]:
     left = domain.rvar(loop)
 
     def remaining(shift: int) -> Node:
-        """ceil(count / 2**(step + shift))"""
-        one = ir.const(1, i64)
+        """ceil(count / 2**(step + shift)), as floor((count - 1) / 2**(step + shift)) + 1"""
         s = cast_node(simplify.add(domain.rvar(step), integer(shift)), i64)
-        power = ir.node("cast", index, (ir.node("shl", i64, (one, s)),))
-        return simplify.floordiv(simplify.sub(simplify.add(count, power), ONE), power)
+        last = cast_node(simplify.sub(count, ONE), i64)
+        return simplify.add(ir.node("cast", index, (ir.node("shr", i64, (last, s)),)), ONE)
 
-    domain.predicates = (simplify.compare("lt", left, simplify.sub(remaining(0), remaining(1))),)
+    several = simplify.compare("gt", count, ONE)  # known before any loop: one partial alone costs nothing
+    domain.predicates = (several, simplify.compare("lt", left, simplify.sub(remaining(0), remaining(1))))
     domain.frozen = True
-    right = simplify.minimum(simplify.add(left, remaining(1)), simplify.sub(count, ONE))
+    # the bounds are there for the analysis: where the predicates hold, the index lies between them anyway
+    right = simplify.maximum(simplify.minimum(simplify.add(left, remaining(1)), simplify.sub(count, ONE)), integer(0))
     return [(domain, left, right)]
 
 

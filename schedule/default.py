@@ -1,0 +1,309 @@
+"""The default schedule: directives for the stages that no directive names. It is everyone's first impression.
+
+General rules, none keyed to an operator's name:
+
+* a Func that is cheap, or used once for each of its elements, is inlined; else it is computed in the outermost loop
+  of its consumer where that loop's iterations need separate parts of it, else as a whole;
+* the vector axis is the last axis of what is stored, or the reduction variable where the loads run along that;
+* a reduction whose operands are reused gets a register tile;
+* a reduction along the vector axis runs in lanes, and in blocks whose partial sums combine pairwise;
+* the outermost loop of a stage at the root is parallel.
+
+What reassociates depends on the algorithm alone (never on the processor), and nothing does in mode `strict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.errors import BoundsError, ScheduleError
+from tilewright.lang.func import Definition, Func, InoutFunc
+from tilewright.lang.ir import Node
+from tilewright.lang.types import index
+from tilewright.schedule import algebra
+from tilewright.schedule.build import Builder
+from tilewright.schedule.directive import Directive
+from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.sites import legal_sites
+from tilewright.schedule.state import Stage, State
+
+_LANES_BYTES = 256  # of a vectorised reduction: 64 lanes of f32
+_BLOCK = 4096  # points of a reduction between two levels of pairwise combination
+_CHEAP = 4
+_CHUNK = 1 << 15  # elements a task of a one-dimensional loop
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers that tiles are made for: bytes of one, and how many there are."""
+
+    width: int
+    count: int
+
+
+def complete(schedule: Schedule, mode: str = "contract", registers: Registers | None = None) -> Schedule:
+    """A copy of `schedule` in which every stage that no directive names has the default schedule."""
+    full = schedule.copy()
+    untouched = [s.key for s in full.state.stages.values() if not s.scheduled]
+    _place(full)
+    points = _points(full.state)
+    for key in untouched:
+        if key in full.state.stages and full.state.funcs[key[0]].compute.kind != "inline":
+            _loops(full, full.state.stages[key], mode, registers or _host_registers(), points)
+    return full
+
+
+def _points(state: State) -> set[tuple[str, int]]:
+    """(Func, axis) where a Func is computed for a single index at a time."""
+    b = Builder(state, "strict")
+    b.infer()
+    return {(n, k) for n, f in b.funcs.items() for k, r in enumerate(f.region) if r.lo is r.hi}
+
+
+def _host_registers() -> Registers:
+    from llvmlite import binding
+
+    wide = binding.get_host_cpu_features().get("avx512f", False)
+    return Registers(64, 32) if wide else Registers(32, 16)
+
+
+# Placement ------------------------------------------------------------------------------------------------------
+
+
+def _place(s: Schedule) -> None:
+    for name in reversed(s.state.order):
+        fs = s.state.funcs[name]
+        touched = fs.placed or any(x.scheduled for x in s.state.stages_of(name))
+        if touched or name in s.state.outputs or not s.state.consumers(fs.func):
+            continue
+        if not fs.func.updates and _worth_inlining(s.state, fs.func):
+            continue  # inlined already
+        for site in _candidate_sites(s.state, fs.func):
+            if _separate(s, name, site):
+                _apply(s, "compute_at", "", (name,), at=site)
+                break
+        else:
+            _apply(s, "compute_root", "", (name,))
+
+
+def _worth_inlining(state: State, f: Func) -> bool:
+    """Cheap, or evaluated once for each element: then a buffer costs more than it saves."""
+    cost = _cost(state, f)
+    uses = [(c, n) for c in state.consumers(f) for n in ir.leaves(c.definition.roots, "load") if n.attr[0] is f]
+    if cost <= _CHEAP:
+        return True
+    return len(uses) == 1 and not _repeated(uses[0][0], uses[0][1])
+
+
+def _repeated(consumer: Stage, load: Node) -> bool:
+    """Whether the consumer's loops evaluate the same element several times."""
+    used = set(ir.leaves(load.args, "var")) | set(ir.leaves(load.args, "rvar"))
+    return any(r not in used for r in consumer.roots)
+
+
+_WEIGHTS = {"call": 12, "div": 4, "sqrt": 4, "floordiv": 4, "mod": 4}
+_FREE = frozenset({"const", "scalar", "likely", "select", "cast", "and", "or", "not"})
+_MOST = 1000
+
+
+def _cost(state: State, f: Func) -> int:
+    """Operations of one element, those of the Funcs inlined into it included."""
+    total = 0
+    for n in ir.postorder(f.init.values if f.init else ()):
+        if n.op == "load":
+            g = n.attr[0]
+            if isinstance(g, Func) and g.name in state.funcs and state.funcs[g.name].compute.kind == "inline":
+                total += min(_MOST, _cost(state, g))
+        elif n.op not in _FREE and n.dtype is not index and (not n.dtype.is_bool or n.args[0].dtype is not index):
+            total += _WEIGHTS.get(n.op, 1)
+    return min(total, _MOST)
+
+
+def _candidate_sites(state: State, f: Func) -> Iterator[str]:
+    """The outermost loop around all uses, where one stage holds them and it is no reduction."""
+    sites = legal_sites(state, f)
+    if sites:
+        yield sites[0]
+
+
+def _separate(s: Schedule, name: str, site: str) -> bool:
+    """Whether every iteration of the loop needs a part of the Func of its own: nothing is computed twice."""
+    trial = s.copy()
+    try:
+        _apply(trial, "compute_at", "", (name,), at=site)
+        b = Builder(trial.state, "strict")
+        b.infer()
+    except (ScheduleError, BoundsError):
+        return False
+    place = trial.state.funcs[name].compute
+    if place.stage is None or trial.state.stages[place.stage].loop(place.loop or "").reduction:
+        return False
+    built = b.funcs[name]
+    var = built.site[-1].var
+    tied = [r for r in built.region if r.lo is not None and var in ir.leaves((r.lo,), "var")]
+    apart = any(r.lo is r.hi and r.lo is not None and simplify.linear(r.lo)[0] == {var: 1} for r in tied)
+    return apart and len(tied) == 1
+
+
+# Loops ----------------------------------------------------------------------------------------------------------
+
+
+def _loops(s: Schedule, stage: Stage, mode: str, registers: Registers, points: set[tuple[str, int]]) -> None:
+    d = stage.definition
+    address = s.state.address(stage.key)
+    at_root = s.state.funcs[stage.key[0]].compute.kind == "root"
+    if not stage.loops:
+        return
+    single = {v for k, v in enumerate(d.lhs) if (stage.key[0], k) in points}
+    busy = _attached(s.state, stage)
+    if busy:
+        _around_others(s, address, d, at_root, busy, registers)
+        return
+    if d.rdom is None:
+        if d.lhs[-1] not in single:
+            _pure(s, address, d, at_root, registers)
+        return
+    rvar = _reduction_axis(d)
+    reduction = algebra.match(d)
+    vector = d.lhs[-1] if d.lhs and d.lhs[-1].op == "var" and d.lhs[-1] not in single else None
+    if vector is not None and (rvar is None or _runs_along(d, vector) >= _runs_along(d, rvar)):
+        _tile(s, address, d, vector, at_root, registers)
+    elif rvar is not None and reduction is not None and mode != "strict" and not d.predicates:
+        _lanes(s, address, d, rvar, reduction, at_root)
+    elif at_root:
+        _parallel(s, address, d)
+
+
+def _attached(state: State, stage: Stage) -> set[str]:
+    """Loops of the stage in which other Funcs are computed."""
+    places = (f.compute for f in state.funcs.values())
+    return {p.loop for p in places if p.stage == stage.key and p.loop is not None}
+
+
+def _around_others(
+    s: Schedule, address: str, d: Definition, at_root: bool, busy: set[str], registers: Registers
+) -> None:
+    """A stage that others are computed in: threads over its first loop, vectors along its last one where that is free."""
+    loops = [v.attr for v in d.pure_vars]
+    if not loops:
+        return
+    if at_root:
+        _apply(s, "parallel", address, (loops[0],))
+    if d.rdom is None and loops[-1] not in busy and len(loops) > 1:
+        _apply(s, "vectorize", address, (loops[-1],), by=max(4, registers.width // _bytes(d)))
+
+
+def _bytes(d: Definition) -> int:
+    sizes = [n.dtype.bytes for n in ir.postorder(d.values) if n.dtype.name not in ("index", "bool")]
+    return max(sizes, default=1)
+
+
+def _pure(s: Schedule, address: str, d: Definition, at_root: bool, registers: Registers) -> None:
+    """Vectors along the last axis, threads over the first."""
+    last = d.lhs[-1].attr
+    lanes = max(4, registers.width // _bytes(d))
+    if at_root and len(d.lhs) == 1:
+        _apply(s, "parallel", address, (last,), by=_CHUNK)
+        last = f"{last}_p"
+    elif at_root:
+        _apply(s, "parallel", address, (d.lhs[0].attr,))
+    _apply(s, "vectorize", address, (last,), by=lanes)
+
+
+def _parallel(s: Schedule, address: str, d: Definition) -> None:
+    if d.pure_vars:
+        first = d.pure_vars[0].attr
+        _apply(s, "parallel", address, (first,))
+
+
+def _reduction_axis(d: Definition) -> Node | None:
+    """The innermost reduction variable."""
+    return d.rdom.rvars[-1] if d.rdom is not None and d.rdom.rvars else None
+
+
+def _runs_along(d: Definition, var: Node) -> int:
+    """How well loads suit vectors along `var`: contiguous ones count for it, strided ones against it."""
+    score = 0
+    for n in ir.leaves(d.values, "load"):
+        if n.attr[0] is d.func:
+            continue
+        inside = [var in ir.postorder((a,)) for a in n.args]
+        if not any(inside):
+            continue
+        step = simplify.linear(n.args[-1])[0].get(var, 0)
+        score += 1 if inside[-1] and not any(inside[:-1]) and step == 1 else -4
+    return score
+
+
+def _reused(d: Definition, var: Node) -> bool:
+    """Whether some operand does not depend on a pure variable: several of its points share what is loaded."""
+    loads = [n for n in ir.leaves(d.values, "load") if n.attr[0] is not d.func]
+    return any(var not in ir.postorder(n.args) for n in loads)
+
+
+def _tile(s: Schedule, address: str, d: Definition, vector: Node, at_root: bool, registers: Registers) -> None:
+    """Vectors along a pure axis; a register tile where operands are reused along another one."""
+    lanes = max(4, registers.width // _bytes(d))
+    others = [v for v in d.pure_vars if v is not vector]
+    reads_itself_elsewhere = any(
+        n.attr[0] is d.func and n.args != d.lhs for n in ir.leaves(d.roots, "load")
+    )
+    bare = all(i.op == "var" for i in d.lhs)
+    plain = bare and not reads_itself_elsewhere and not isinstance(d.func, InoutFunc)
+    reductions = list(d.rdom.ranges) if d.rdom is not None else []
+    v = vector.attr
+    rows = next((u for u in reversed(others) if _reused(d, u)), None)
+    if not plain:
+        if at_root and others:
+            _apply(s, "parallel", address, (others[0].attr,))
+        order = [x.attr for x in others] + reductions + [v]
+        if len(order) > 1:
+            _apply(s, "reorder", address, tuple(order))
+        _apply(s, "vectorize", address, (v,), by=lanes)
+        return
+    vectors = 2
+    _apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * vectors)
+    _apply(s, "split", address, (f"{v}_t",), results=(f"{v}_m", f"{v}_v"), by=lanes)
+    outer, inner = [x.attr for x in others if x is not rows], [f"{v}_m", f"{v}_v"]
+    if rows is not None:
+        r = rows.attr
+        count = (registers.count - vectors - 2) // vectors
+        _apply(s, "split", address, (r,), results=(f"{r}_o", f"{r}_t"), by=count)
+        inner = [f"{r}_t", *inner]
+        tile_at, around = f"{r}_o", [*outer, f"{v}_o", f"{r}_o"]
+    else:
+        tile_at, around = f"{v}_o", [*outer, f"{v}_o"]
+    _apply(s, "reorder", address, (*around, *reductions, *inner))
+    if at_root:
+        _apply(s, "parallel", address, (around[0],))
+    for x in inner[:-1]:
+        _apply(s, "unroll", address, (x,))
+    _apply(s, "vectorize", address, (inner[-1],))
+    _apply(s, "cache_write", "", (d.func.name,), at=f"{address}.{tile_at}")
+
+
+def _lanes(s: Schedule, address: str, d: Definition, rvar: Node, reduction: algebra.Reduction, at_root: bool) -> None:
+    """A reduction along contiguous data: in lanes, and for sums in blocks that combine pairwise."""
+    k = rvar.attr[1]
+    if at_root and d.pure_vars:
+        _parallel(s, address, d)
+    lanes = _LANES_BYTES // _bytes(d)
+    if reduction.operator == "add" and not reduction.exact:
+        _apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_BLOCK)
+        before = set(s.state.funcs)
+        kind = "parallel" if at_root and not d.pure_vars else "rfactor"
+        if kind == "parallel":
+            _apply(s, "parallel", address, (f"{k}_b",))
+        else:
+            _apply(s, "rfactor", address, (f"{k}_b",), results=(f"{d.func.name}_{k}_b",))
+        partial = next(n for n in s.state.funcs if n not in before)
+        address, k = f"{partial}.update[0]", f"{k}_i"
+    _apply(s, "vectorize", address, (k,), by=lanes)
+
+
+def _apply(
+    s: Schedule, kind: str, stage: str, operands: tuple[str, ...], results: tuple[str, ...] = (), **options: object
+) -> None:
+    s.apply(Directive(kind, stage, operands, results, tuple(options.items())))  # type: ignore[arg-type]
