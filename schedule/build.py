@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
@@ -17,7 +17,7 @@ from tilewright.lang.intervals import Interval, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output
 from tilewright.lang.regions import domain, reads, require_bounded, writes
-from tilewright.schedule import tiles
+from tilewright.schedule import padding, tiles
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.nest import (
     Allocation,
@@ -80,10 +80,11 @@ class Builder:
             fs = self.state.funcs[name]
             boxes = [*self._output_boxes(fs.func), *self._consumed(fs)]
             if isinstance(fs.func, InoutFunc):
-                boxes.append(tuple(Interval(ZERO, simplify.sub(e, ONE)) for e in fs.func.inout.extents))  # type: ignore[union-attr]
-            if not boxes:
+                region = tuple(Interval(ZERO, simplify.sub(e, ONE)) for e in fs.func.inout.extents)  # type: ignore[union-attr]
+            elif boxes:
+                region = self._closed(fs, _hull(boxes))
+            else:
                 continue  # nothing needs it
-            region = self._closed(fs, _hull(boxes))
             stages = self.state.stages_of(name)
             if stages and stages[0].key[1] < 0:
                 d = self.bodies[stages[0].key]
@@ -156,29 +157,36 @@ class Builder:
         )
 
     def _closed(self, fs: FuncState, region: Box) -> Box:
-        """The region, closed over what the Func's own updates read and write."""
+        """The region, closed over what the Func's own updates read and write beyond bare Vars."""
         stages = [s for s in self.state.stages_of(fs.func.name) if s.key[1] >= 0]
-        for _ in range(4):
-            boxes = [region]
-            for s in stages:
-                body = self.bodies[s.key]
-                env = domain(body, region)  # type: ignore[arg-type]
-                w = writes(body, env)  # type: ignore[arg-type]
-                require_bounded(w, fs.func.name, body.lhs, body)  # type: ignore[arg-type]
-                boxes.append(w)
-                for r in reads(body, env):  # type: ignore[arg-type]
-                    if r.tensor is fs.func:
-                        require_bounded(r.box, fs.func.name, r.load.args, body)  # type: ignore[arg-type]
-                        boxes.append(r.box)
-            grown = _hull(boxes)
-            if grown == region:
-                return region
-            region = grown
+        for shrink in (True, False):  # predicates may tie ranges to the region: without them a round more is enough
+            for _ in range(len(stages) + 2):
+                grown = region
+                for s in reversed(stages):
+                    body = self.bodies[s.key]
+                    grown = self._grown(body if shrink else replace(body, predicates=()), grown)
+                if grown == region:
+                    return region
+                region = grown
         raise BoundsError(
             f"the region of {fs.func.name} grows without end through its own updates",
             code="bounds.recursive", where=stages[0].definition.location,
             hint="limit the index that it reads itself with: tw.clamp(index, 0, n - 1)",
         )  # fmt: skip
+
+    @staticmethod
+    def _grown(body: Body, region: Box) -> Box:
+        env = domain(body, region)  # type: ignore[arg-type]
+        w, name = writes(body, env), body.func.name  # type: ignore[arg-type]
+        require_bounded(w, name, body.lhs, body)  # type: ignore[arg-type]
+        boxes = [region, tuple(b if i.op == "var" else x for i, b, x in zip(body.lhs, region, w, strict=True))]
+        for r in reads(body, env):  # type: ignore[arg-type]
+            if r.tensor is body.func:
+                require_bounded(r.box, name, r.load.args, body)  # type: ignore[arg-type]
+                boxes.append(
+                    tuple(b if i is a else x for i, a, b, x in zip(body.lhs, r.load.args, region, r.box, strict=True))
+                )
+        return _hull(boxes)
 
     # Placement ----------------------------------------------------------------------------------------------
 
@@ -253,6 +261,7 @@ class Builder:
     def nest(self) -> Nest:
         self.infer()
         self._check_places()
+        self.requirements.extend(padding.requirements(self.state, self.bodies, self.funcs))
         items = [self.produce(n) for n in self.at_root]
         items += [self._copy_out(n) for n in self.state.order if self._copied(n)]
         body = sequence(*items)
@@ -321,7 +330,7 @@ class Builder:
             x = ranges.loops[depth]
             inner = self.inside(s, ranges, depth, tensor, enter)
             for g in reversed(x.guards):
-                inner = Guard(g, inner)
+                inner = Guard(g, inner, optional=tensor is not body.func and g in ranges.spare)
             return LoopNode(f"{address}.{x.name}", x.name, x.var, x.start, x.stop, x.mode, x.reduction, inner)
 
         out = enter(0, body.func)

@@ -1,12 +1,13 @@
 """The nest as text, for people:
 
-    buffer blur_x: f32[10, W] in main
-    for yo in 0..(H + 7) // 8 parallel
-      produce blur_x over y 8 * yo..8 * yo + 10, x 0..W
-        for y in ...
+    produce blur_y over y 0..H, x 0..W
+      for yo in 0..(H + 7)//8 parallel
+        buffer blur_x: f32[10, W] in main
+        produce blur_x over y 8*yo..min(8*yo + 10, H + 2), x 0..W
+          for y in ...
 
-Ranges are half-open, `start..stop`. A loop variable has its short name, or its full address where a loop around it has
-that name already.
+Ranges are half-open, `start..stop`. A loop variable has its short name, with a prime where a loop around it has that
+name already.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Iterator
 from tilewright.lang import ir, simplify
 from tilewright.lang.func import Func, InoutFunc, Tensor
 from tilewright.lang.ir import Node, integer
-from tilewright.lang.text.expression import Writer, join, plain_name, shared
+from tilewright.lang.text.expression import plain_name
+from tilewright.lang.types import DType
 from tilewright.schedule.nest import (
     Allocation,
     Assign,
@@ -31,6 +33,7 @@ from tilewright.schedule.nest import (
     Storage,
 )
 from tilewright.schedule.tiles import OutputArray, Tile
+from tilewright.schedule.wording import write
 
 WIDTH = 110  # columns: a longer right side is cut
 _SHOWN = {"": "", "serial": "", "parallel": " parallel", "vectorize": " vectorize", "unroll": " unroll"}
@@ -54,15 +57,8 @@ class _Printer:
         self.taken: list[str] = []
         self.tensor: Tensor | None = None
 
-    def expression(self, n: Node) -> str:
-        """One expression on one line; shared parts come first."""
-        lets: dict[Node, str] = {}
-        w = Writer(self._leaf, lets=lets)
-        out = []
-        for k, m in enumerate([m for m in shared([n], cut=False) if m is not n]):
-            out.append(("let t", str(k + 1), " = ", w.write(m), "; "))
-            lets[m] = f"t{k + 1}"
-        return join((*out, w.write(n)))
+    def expression(self, n: Node, like: DType | None = None) -> str:
+        return write(n, self._leaf, like)
 
     def _leaf(self, n: Node) -> str:
         return self.names.get(n.attr, n.attr) if n.op == "var" else plain_name(n)
@@ -111,7 +107,9 @@ class _Printer:
 
     def loop(self, n: LoopNode, depth: int) -> Iterator[str]:
         short = self._short(n)
-        name = short if short not in self.taken else n.var.attr
+        name = short
+        while name in self.taken:
+            name += "'"
         span = self.span(n.start, n.stop)
         yield f"{'  ' * depth}for {name} in {span}{_SHOWN.get(n.mode, ' ' + n.mode)}"
         self.names[n.var.attr] = name
@@ -135,8 +133,10 @@ class _Printer:
     def assignment(self, n: Assign, indent: int) -> str:
         at = ", ".join(map(self.expression, n.indices))
         left = f"{n.tensor.name}[{at}]"
+        types = [v.dtype for v in n.values]
         if len(n.values) != 1:
-            return self._cut(f"{left} = ({', '.join(map(self.expression, n.values))})", indent)
+            values = ", ".join(map(self.expression, n.values, types))
+            return self._cut(f"{left} = ({values})", indent)
         value = n.values[0]
         if value.op == "round_to":
             value = value.args[0]
@@ -147,8 +147,8 @@ class _Printer:
                 a, b, mine = b, a, [True, False]
             if mine[0]:
                 op = _INCREMENTS.get(value.op) or f"{_CALLS[value.op]}="
-                return self._cut(f"{left} {op} {self.expression(b)}", indent)
-        return self._cut(f"{left} = {self.expression(n.values[0])}", indent)
+                return self._cut(f"{left} {op} {self.expression(b, types[0])}", indent)
+        return self._cut(f"{left} = {self.expression(n.values[0], types[0])}", indent)
 
     def _cut(self, text: str, indent: int) -> str:
         room = max(WIDTH - indent, 40)

@@ -33,6 +33,7 @@ class Sites:
     def around(self, name: str) -> list[Site]:
         """The loops around the place where a Func is computed (of an inlined one: around all its uses)."""
         if name not in self._around:
+            self._around[name] = []  # what stands in itself, in a circle, stands nowhere
             place = self.state.funcs[name].compute
             if place.kind == "inline":
                 self._around[name] = self.common(self.state.funcs[name].func)

@@ -16,6 +16,7 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     d = canonical(state, d)
     after = KINDS[d.kind].run(state, canonical(state, resolved(d, knobs)))
     check_places(after)
+    staging.check_prefetches(after)
     return d, after
 
 

@@ -70,6 +70,7 @@ def tile(state: State, d: Directive) -> State:
             f"tile of {n} loops is given {len(d.results)} new names and {len(factors)} factors", "arity",
             f"give {n} outer names, {n} inner names and {n} factors",
         )  # fmt: skip
+    _require_distinct(d.operands)
     outers, inners = d.results[:n], d.results[n:]
     for loop, outer, inner, factor in zip(d.operands, outers, inners, factors, strict=True):
         assert isinstance(factor, int)
@@ -268,14 +269,18 @@ def _require_serial(address: str, x: Loop, what: str, allowed: tuple[str, ...] =
 
 def reorder_loops(state: State, s: Stage, names: tuple[str, ...]) -> State:
     """The state after a reorder; see `reorder` for what is legal."""
-    if len(set(names)) != len(names):
-        twice = next(n for k, n in enumerate(names) if n in names[:k])
-        raise refuse(f"{twice} is named twice", "name-twice")
+    _require_distinct(names)
     order = iter(names)
     loops = tuple(s.loop(next(order)) if x.name in names else x for x in s.loops)
     before, after = [x.name for x in s.loops if x.reduction], [x.name for x in loops if x.reduction]
     state = state.with_stage(replace(s, loops=loops, scheduled=True))
     return state if before == after else _reassociated(state, s, before)
+
+
+def _require_distinct(names: tuple[str, ...]) -> None:
+    for k, n in enumerate(names):
+        if n in names[:k]:
+            raise refuse(f"{n} is named twice", "name-twice")
 
 
 def _reassociated(state: State, s: Stage, order: list[str]) -> State:

@@ -183,9 +183,18 @@ def _any_read(state: State, s: Stage, name: str) -> Tensor:
             found[n] = t
     found = {n: t for n, t in found.items() if n not in state.funcs or state.funcs[n].compute.kind != "inline"}
     if name not in found:
-        raise refuse(f"{name} is not read by {state.address(s.key)}", "not-read",
+        mark = next((m for m in s.prefetches if m.tensor == name), None)
+        what = f", where it is prefetched (at {mark.loop})" if mark is not None else ""
+        raise refuse(f"{name} is not read by {state.address(s.key)}{what}", "not-read",
                      f"it reads {', '.join(found)}" if found else "it reads nothing")  # fmt: skip
     return found[name]
+
+
+def check_prefetches(state: State) -> None:
+    """Raise ScheduleError if a stage does not read any more what is prefetched for it."""
+    for s in state.stages.values():
+        for mark in s.prefetches:
+            _any_read(state, s, mark.tensor)
 
 
 def _copy_of(source: Array | Func, name: str, rank: int) -> Func:

@@ -1,0 +1,76 @@
+"""What `round_up` asks of the inputs: whole tiles may need more of them than the algorithm does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.intervals import Interval
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.regions import reads
+from tilewright.lang.types import bool_
+from tilewright.schedule.inline import Body
+from tilewright.schedule.nest import Box
+from tilewright.schedule.ranges import extent, project
+from tilewright.schedule.state import ROUND_UP, Key, Split, State
+
+if TYPE_CHECKING:
+    from tilewright.schedule.build import Built
+
+
+def requirements(
+    state: State, bodies: Mapping[Key, Body], funcs: Mapping[str, Built]
+) -> Iterator[tuple[Node, str]]:
+    """(condition, meaning): every input holds what stages that round up, and those that they read, need of it."""
+    for name in _affected(state):
+        built = funcs.get(name)
+        if built is None:
+            continue
+        empty = _empty(built.region)
+        for key, ranges in built.stages.items():
+            for r in reads(bodies[key], ranges.env(0)):  # type: ignore[arg-type]
+                array = r.tensor.inout if isinstance(r.tensor, InoutFunc) else r.tensor
+                if isinstance(array, Array):
+                    for k, (i, e) in enumerate(zip(r.box, array.extents, strict=True)):
+                        fits = _fits(project(i, built.site), e)
+                        if fits is not ir.TRUE:
+                            yield _or(empty, fits), (
+                                f"axis {k} of {array.name} holds what the schedule's round_up tails need of it for "
+                                f"{state.address(key)}; use tail guard or shift"
+                            )
+
+
+def _affected(state: State) -> list[str]:
+    """Funcs that round up and all that they are computed from."""
+    todo = [
+        key[0] for key, s in state.stages.items()
+        if any(isinstance(t, Split) and t.tail == ROUND_UP for t in s.transforms)
+    ]  # fmt: skip
+    found: dict[str, None] = {}
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found[name] = None
+            todo.extend(state.producers(name))
+    return list(found)
+
+
+def _fits(r: Interval, e: Node) -> Node:
+    assert r.lo is not None and r.hi is not None
+    low = simplify.compare("ge", r.lo, integer(0))
+    return simplify.conjunction(low, simplify.compare("lt", r.hi, e))
+
+
+def _empty(region: Box) -> Node:
+    out = ir.FALSE
+    for r in region:
+        out = _or(out, simplify.compare("lt", extent(r), integer(1)))
+    return out
+
+
+def _or(a: Node, b: Node) -> Node:
+    if ir.TRUE in (a, b):
+        return ir.TRUE
+    return b if a is ir.FALSE else a if b is ir.FALSE else ir.node("or", bool_, (a, b))

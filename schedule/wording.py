@@ -1,0 +1,109 @@
+"""Expressions of a nest in few characters: `8*yo + y`, `(N + 7)//8`, `min(8*yo + 8, H)`, `i < N`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.text.expression import Rope, Writer, comma, join, plain_name, shared
+from tilewright.lang.text.rules import ATOM, COMPARE, PRECEDENCE
+from tilewright.lang.types import index
+
+_SUM, _PRODUCT = PRECEDENCE["add"], PRECEDENCE["mul"]
+_INDEX = frozenset(["add", "mul", "floordiv", "mod", "min", "max"])
+_FLIPPED = {"lt": ">", "le": ">=", "gt": "<", "ge": "<=", "eq": "==", "ne": "!="}
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+
+class NestWriter(Writer):
+    """Writes index arithmetic and comparisons of it in short; everything else as the text form does."""
+
+    def _one(self, n: Node) -> tuple[Rope, int]:
+        if n.dtype is index and n.op in _INDEX:
+            return self._index(n)
+        if n.op in _SIGNS and n.args[0].dtype is index:
+            return self._condition(n), COMPARE
+        return super()._one(n)
+
+    def _index(self, n: Node) -> tuple[Rope, int]:
+        if n.op in ("min", "max"):
+            return (f"{n.op}(", comma(self.write(a) for a in _terms(n, n.op)), ")"), ATOM
+        if n.op in ("floordiv", "mod"):
+            a, b = n.args
+            sign = "//" if n.op == "floordiv" else "%"
+            return (self._within(a, _PRODUCT), sign, self._within(b, _PRODUCT + 1)), _PRODUCT
+        coefs, c = simplify.linear(n)
+        if len(coefs) == 1:
+            ((t, k),) = coefs.items()
+            if t is n:  # a product of symbols
+                return (self._within(n.args[0], _PRODUCT), "*", self._within(n.args[1], _PRODUCT + 1)), _PRODUCT
+            if k == 1 and t.op in ("min", "max"):  # min(a, b) + 1 is min(a + 1, b + 1)
+                return self._index(_shifted(t, c))
+            if k > 0 and not c:
+                return self._multiple(t, k), _PRODUCT
+        return self._sum(coefs, c), _SUM
+
+    def _sum(self, coefs: Mapping[Node, int], c: int) -> Rope:
+        out: list[Rope] = []
+        for t, k in coefs.items():
+            if out:
+                out.append(" + " if k > 0 else " - ")
+            elif k < 0:
+                out.append("-")
+            out.append(self._multiple(t, abs(k)))
+        if c or not out:
+            out.append(str(c) if not out else f" {'+' if c > 0 else '-'} {abs(c)}")
+        return tuple(out)
+
+    def _multiple(self, t: Node, k: int) -> Rope:
+        return self._within(t, _PRODUCT) if k == 1 else (f"{k}*", self._within(t, _PRODUCT + 1))
+
+    def _within(self, n: Node, least: int) -> Rope:
+        text, level = self.part(n)
+        return ("(", text, ")") if level < least else text
+
+    def _condition(self, n: Node) -> Rope:
+        """A comparison with what is subtracted moved to the other side: `M - i - 1 >= 0` is `i < M`."""
+        coefs, c = simplify.linear(simplify.sub(*n.args))
+        plus = {t: k for t, k in coefs.items() if k > 0}
+        minus = {t: -k for t, k in coefs.items() if k < 0}
+        if not minus:
+            return (self._sum(plus, 0), f" {_SIGNS[n.op]} ", str(-c))
+        sign = _FLIPPED[n.op]
+        if sign == "<=" and c < 0:
+            sign, c = "<", c + 1
+        elif sign == ">" and c < 0:
+            sign, c = ">=", c + 1
+        return (self._sum(minus, 0), f" {sign} ", self._sum(plus, c))
+
+
+def _terms(n: Node, op: str) -> list[Node]:
+    return [t for a in n.args for t in _terms(a, op)] if n.op == op else [n]
+
+
+def _shifted(n: Node, c: int) -> Node:
+    build = simplify.minimum if n.op == "min" else simplify.maximum
+    first, *rest = (simplify.add(t, integer(c)) for t in _terms(n, n.op))
+    for t in rest:
+        first = build(first, t)
+    return first
+
+
+def write(n: Node, leaf: Callable[[Node], str] = plain_name, like: Any = None) -> str:
+    """One expression on one line, shared parts first. A bare number takes the type `like`."""
+    lets: dict[Node, str] = {}
+    w = NestWriter(leaf, lets=lets)
+    out: list[Rope] = []
+    taken = {leaf(m) for m in ir.postorder([n]) if m.op in ir.LEAVES and m.op != "const"}
+    k = 0
+    for m in shared([n], cut=False):
+        if m is n or m.dtype is index:
+            continue
+        k += 1
+        while f"t{k}" in taken:
+            k += 1
+        out.append((f"let t{k} = ", w.write(m), "; "))
+        lets[m] = f"t{k}"
+    return join((*out, w.write(n, like)))

@@ -1,0 +1,146 @@
+"""Random schedules: directives that may or may not be legal, drawn by a function `choose(n)` that gives 0..n-1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.lang.errors import ScheduleError
+from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import Stage
+
+Choose = Callable[[int], int]
+LAYOUTS = {1: ["a -> a", "a -> a//4 a%4"], 2: ["a b -> b a", "a b -> b//4 a b%4", "a b -> a//2 b//4 a%2 b%4"]}
+TAILS = ["guard", "guard", "shift", "round_up"]
+
+
+def grow(p: Pipeline, choose: Choose, steps: int) -> tuple[Schedule, int]:
+    """A schedule of what was legal of `steps` random directives, and the number of those that were refused."""
+    s = Schedule(p)
+    refused = 0
+    for k in range(steps):
+        before = (s.directives, s.state)
+        try:
+            _MOVES[choose(len(_MOVES))](s, choose, k)
+        except ScheduleError as e:
+            refused += 1
+            assert e.code.startswith("schedule."), e
+            assert (s.directives, s.state) == before
+    return s, refused
+
+
+def _pick(choose: Choose, items):
+    items = list(items)
+    return items[choose(len(items))]
+
+
+def _stage(s: Schedule, choose: Choose) -> Stage:
+    placed = [x for x in s.state.stages.values() if x.loops and s.state.funcs[x.key[0]].compute.kind != "inline"]
+    return _pick(choose, placed or [x for x in s.state.stages.values() if x.loops])
+
+
+def _loop(s: Schedule, choose: Choose):
+    x = _stage(s, choose)
+    return s[s.state.address(x.key)], _pick(choose, x.loops).name
+
+
+def _site(s: Schedule, choose: Choose) -> str:
+    x = _stage(s, choose)
+    return s.state.loop_address(x.key, _pick(choose, x.loops).name)
+
+
+def _func(s: Schedule, choose: Choose) -> str:
+    return _pick(choose, s.state.funcs)
+
+
+def split(s: Schedule, choose: Choose, k: int) -> None:
+    h, loop = _loop(s, choose)
+    outer = loop if choose(3) == 0 else f"o{k}"
+    h.split(loop, outer, f"i{k}", 1 + choose(5), _pick(choose, TAILS))
+
+
+def fuse(s: Schedule, choose: Choose, k: int) -> None:
+    x = _stage(s, choose)
+    if len(x.loops) > 1:
+        at = choose(len(x.loops) - 1)
+        s[s.state.address(x.key)].fuse(x.loops[at].name, x.loops[at + 1].name, f"f{k}")
+
+
+def reorder(s: Schedule, choose: Choose, k: int) -> None:
+    x = _stage(s, choose)
+    names = [y.name for y in x.loops]
+    order = []
+    while names:
+        order.append(names.pop(choose(len(names))))
+    s[s.state.address(x.key)].reorder(*order[: 1 + choose(len(order))])
+
+
+def tile(s: Schedule, choose: Choose, k: int) -> None:
+    x = _stage(s, choose)
+    a, b = (_pick(choose, x.loops).name for _ in range(2))
+    factors = (1 + choose(4), 1 + choose(4))
+    s[s.state.address(x.key)].tile((a, b), (f"a{k}", f"b{k}"), (f"c{k}", f"d{k}"), factors, tail=_pick(choose, TAILS))
+
+
+def mark(s: Schedule, choose: Choose, k: int) -> None:
+    h, loop = _loop(s, choose)
+    kind = _pick(choose, ["unroll", "vectorize", "parallel"])
+    factor = 1 + choose(4) if choose(3) else None
+    getattr(h, kind)(loop, factor)
+
+
+def serial(s: Schedule, choose: Choose, k: int) -> None:
+    h, loop = _loop(s, choose)
+    h.serial(loop)
+
+
+def place(s: Schedule, choose: Choose, k: int) -> None:
+    name = _func(s, choose)
+    kind = choose(6)
+    if kind == 0:
+        s[name].compute_root()
+    elif kind == 1:
+        s[name].compute_inline()
+    else:
+        s[name].compute_at(_site(s, choose))
+
+
+def store(s: Schedule, choose: Choose, k: int) -> None:
+    name = _func(s, choose)
+    kind = choose(4)
+    if kind == 0:
+        s[name].store_root()
+    elif kind == 1:
+        s[name].store_in("spm")
+    elif kind == 2:
+        rank = s.state.funcs[name].func.rank
+        if rank in LAYOUTS:
+            s[name].layout(_pick(choose, LAYOUTS[rank]))
+    else:
+        s[name].store_at(_site(s, choose))
+
+
+def cache_read(s: Schedule, choose: Choose, k: int) -> None:
+    tensors = [a.name for a in s.pipeline.arrays] + list(s.state.funcs)
+    t = _pick(choose, tensors)
+    f = s.state.funcs.get(t)
+    rank = f.func.rank if f is not None else next(a.ndim for a in s.pipeline.arrays if a.name == t)
+    layout = _pick(choose, LAYOUTS[rank]) if rank in LAYOUTS and choose(2) else None
+    s.cache_read(t, at=_site(s, choose), layout=layout)
+
+
+def cache_write(s: Schedule, choose: Choose, k: int) -> None:
+    x = _stage(s, choose)
+    at = s.state.loop_address(x.key, _pick(choose, x.loops).name)
+    s.cache_write(x.key[0], at=at, memory=_pick(choose, ["main", "reg"]))
+
+
+def prefetch(s: Schedule, choose: Choose, k: int) -> None:
+    tensors = [a.name for a in s.pipeline.arrays] + list(s.state.funcs)
+    s.prefetch(_pick(choose, tensors), at=_site(s, choose), distance=1 + choose(3))
+
+
+_MOVES = [
+    split, split, split, fuse, reorder, reorder, tile, mark, mark, serial, place, place, place, store, cache_read, cache_write,
+    cache_write, prefetch,
+]  # fmt: skip
