@@ -94,7 +94,7 @@ def _outline(r: Region, s: For, emit_statement: Callable[[Region, Stmt], None]) 
     name = f"{r.shared.program.symbol}.body{r.shared.regions}"
     child = Region(r.shared, r)
     child.depth[s.var] = 1
-    child.put(s.var, "%i")
+    child.put(child.key(s.var), "%i")
     emit_statement(child, s.body)
     keys, parameters = signature(child)
     finish(child, name, ", ".join(p for p in ("i64 %i", parameters) if p))

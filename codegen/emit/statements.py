@@ -119,7 +119,7 @@ def _serial(r: Region, s: For, trips: int | None) -> None:
     outer_depth = r.depth.get(s.var)
     r.depth[s.var] = len(r.depth) + 1
     with r.scope():
-        r.put(s.var, i)
+        r.put(r.key(s.var), i)
         emit_statement(r, s.body)
     r.touch(written)
     if outer_depth is None:

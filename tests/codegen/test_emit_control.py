@@ -124,6 +124,17 @@ def test_unrolled_loops_may_start_anywhere():
     assert x.tolist() == [0, 0, 0, 3, 4, 0, 0, 7, 8, 0]
 
 
+@pytest.mark.parametrize("first", ("serial", UNROLL, VECTORIZE, PARALLEL))
+@pytest.mark.parametrize("second", ("serial", UNROLL, VECTORIZE, PARALLEL))
+def test_loops_of_one_name_in_different_modes(first, second):
+    a = argument("A", types.i64, 0)
+    cast = ir.node("cast", types.i64, (mul(I, integer(3)),))
+    x = np.zeros(8, np.int64)
+    p = program([a], block(loop(I, 4, put(a, I, cast), first), loop(I, 4, put(a, add(I, integer(4)), cast), second)))
+    assert run(p, [x], memory=Memory(2)) == 0
+    assert x.tolist() == [0, 3, 6, 9] * 2
+
+
 def test_branches_and_masks_with_both_sides():
     a, b = argument("A", f32, 0), argument("B", f32, 1)
     for mode, lanes in (("serial", 8), (VECTORIZE, 8)):
