@@ -22,7 +22,10 @@ FUNCTIONS: tuple[str, ...] = (
     "exp", "exp2", "log", "log2", "log1p", "expm1", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "pow", "sqrt",
     "rsqrt", "atan2",
 )  # fmt: skip
-__all__ = [*FUNCTIONS, "FUNCTIONS", "ULP", "ceil", "definition", "expand", "floor", "round", "trunc"]
+__all__ = [
+    "FUNCTIONS", "ULP", "atan2", "ceil", "cos", "definition", "erf", "exp", "exp2", "expand", "expm1", "floor", "log",
+    "log1p", "log2", "pow", "round", "rsqrt", "sigmoid", "sin", "sqrt", "tan", "tanh", "trunc",
+]  # fmt: skip
 
 _DEFINITIONS: dict[str, Callable[..., Expr]] = {
     "exp": exponential.exp,

@@ -236,8 +236,8 @@ def test_round_to_storage_types_rounds_once(case: tuple[DType, float]) -> None:
         top, smallest = (2.0**128, -126) if storage is types.bf16 else (2.0**16, -14)
         exponent = max(math.frexp(a)[1] - 1, smallest)
         unit = Fraction(2) ** (exponent - low_bits)
-        expected = float(round(Fraction(a) / unit) * unit)
-        expected = math.copysign(math.inf if abs(expected) >= top else abs(expected), a)
+        exact = abs(round(Fraction(a) / unit) * unit)
+        expected = math.copysign(math.inf if exact >= top else float(exact), a)
         assert same(got, expected)
 
 
