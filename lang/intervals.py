@@ -103,6 +103,8 @@ class _Analysis:
                 return point(n)
             if n.op in ("add", "mul"):
                 return self._linear(n)
+            if all(a.dtype is index and self._get(a) == point(a) for a in n.args):
+                return point(n)  # nothing in it varies
         rule = _RULES.get(n.op)
         found = rule(self, n) if rule else EVERYTHING
         return found if n.dtype is index else _fit(n, found)

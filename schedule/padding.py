@@ -14,7 +14,7 @@ from tilewright.lang.types import bool_
 from tilewright.schedule.inline import Body
 from tilewright.schedule.nest import Box
 from tilewright.schedule.ranges import extent, project
-from tilewright.schedule.state import ROUND_UP, Key, Split, State
+from tilewright.schedule.state import ROUND_UP, Key, Split, State, refuse
 
 if TYPE_CHECKING:
     from tilewright.schedule.build import Built
@@ -34,7 +34,7 @@ def requirements(
                 array = r.tensor.inout if isinstance(r.tensor, InoutFunc) else r.tensor
                 if isinstance(array, Array):
                     for k, (i, e) in enumerate(zip(r.box, array.extents, strict=True)):
-                        fits = _fits(project(i, built.site), e)
+                        fits = _fits(project(i, built.site), e, state.address(key), array.name)
                         if fits is not ir.TRUE:
                             yield _or(empty, fits), (
                                 f"axis {k} of {array.name} holds what the schedule's round_up tails need of it for "
@@ -57,16 +57,19 @@ def _affected(state: State) -> list[str]:
     return list(found)
 
 
-def _fits(r: Interval, e: Node) -> Node:
-    assert r.lo is not None and r.hi is not None
+def _fits(r: Interval, e: Node, stage: str, array: str) -> Node:
+    if r.lo is None or r.hi is None:
+        raise refuse(f"what {stage} needs of {array} with its round_up tail has no bounds", "tail", "use tail guard or shift")
     low = simplify.compare("ge", r.lo, integer(0))
     return simplify.conjunction(low, simplify.compare("lt", r.hi, e))
 
 
 def _empty(region: Box) -> Node:
+    """Where nothing is computed at all, as far as sizes say."""
     out = ir.FALSE
     for r in region:
-        out = _or(out, simplify.compare("lt", extent(r), integer(1)))
+        c = simplify.compare("lt", extent(r), integer(1))
+        out = out if ir.leaves((c,), "var") else _or(out, c)
     return out
 
 

@@ -67,9 +67,10 @@ class StageRanges:
 
 def _within(r: Interval, whole: Interval) -> Interval:
     """A range met with the domain, where that says more (a loop starts in the domain, so only the end can stick out)."""
+    lo = whole.lo if r.lo is None else r.lo
     if r.hi is None or whole.hi is None:
-        return Interval(r.lo, whole.hi if r.hi is None else r.hi)
-    return Interval(r.lo, simplify.minimum(r.hi, whole.hi))
+        return Interval(lo, whole.hi if r.hi is None else r.hi)
+    return Interval(lo, simplify.minimum(r.hi, whole.hi))
 
 
 def project(r: Interval, loops: tuple[Range, ...]) -> Interval:
@@ -184,6 +185,7 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
         if shift and not _divides(t.factor, e):
             base = simplify.minimum(base, simplify.sub(e, f))
             if e.op != "const":
+                base = simplify.maximum(base, ZERO)  # so that it also says where the guarded form stands: at the start
                 shifts.append((e, t.factor))
         relative[t.parent] = simplify.add(base, relative[t.inner])
         if not _divides(t.factor, e) and not shift and t.tail != ROUND_UP:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tilewright.schedule.directive import Directive, Value
 from tilewright.schedule.directives import loops, meta, placement, reductions, staging
 from tilewright.schedule.directives.kinds import KINDS, Kind, Option, canonical, directive, resolved
+from tilewright.schedule.dense import check_tiles
 from tilewright.schedule.sites import check_places
 from tilewright.schedule.state import State
 
@@ -16,6 +17,7 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     d = canonical(state, d)
     after = KINDS[d.kind].run(state, canonical(state, resolved(d, knobs)))
     check_places(after)
+    check_tiles(after)
     staging.check_prefetches(after)
     return d, after
 
