@@ -64,18 +64,27 @@ class Compiled:
         self._roles = argument_roles(pipeline)
         self._tables = [t.values for t in pipeline.tables]
         self._default = (CONTIGUOUS,) * len(self._roles)
-        variant = self._variant(self._default, frozenset())
-        context = runtime.context()
-        entry = make_entry(
-            signature(pipeline, self._default, keyword_only), variant.address, ctypes.addressof(context), self._slow,
-            constants={t.name: t.values for t in pipeline.tables}, keep=(variant.keep, context),
-        )  # fmt: skip
-        self._entry = entry
+        self._entries: dict[int | None, Callable[..., Any]] = {}
+        entry = self._entry(None)
         # a builtin as a class attribute does not bind: calling the object goes straight to it
         self.__class__ = type(type(self).__name__, (type(self),), {"__call__": staticmethod(entry)})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # replaced per object, see __init__
         return self._slow(*args, **kwargs)
+
+    def _entry(self, threads: int | None) -> Callable[..., Any]:
+        """The native call for a number of threads (None: as many as the process may use)."""
+        found = self._entries.get(threads)
+        if found is None:
+            variant = self._variant(self._default, frozenset())
+            context = runtime.context(threads)
+            slow = self._slow if threads is None else functools.partial(self._checked, context)
+            found = self._entries[threads] = make_entry(
+                signature(self.pipeline, self._default, self._keyword_only), variant.address,
+                ctypes.addressof(context), slow,
+                constants={t.name: t.values for t in self.pipeline.tables}, keep=(variant.keep, context),
+            )  # fmt: skip
+        return found
 
     # Looking inside -----------------------------------------------------------------------------------------
 
@@ -159,7 +168,19 @@ class Compiled:
 
     # Calling ------------------------------------------------------------------------------------------------
 
-    def _slow(self, *args: Any, out: Any = None, threads: int | None = None, sizes: Any = None, **kwargs: Any) -> Any:
+    def _slow(self, *args: Any, threads: int | None = None, executor: Any = None, **kwargs: Any) -> Any:
+        if executor is not None:
+            return self._checked(runtime.context_for(executor, threads), *args, **kwargs)
+        if threads is not None:
+            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+                raise ArgumentError(
+                    f"threads={threads!r}", code="argument.threads", where=user_location(), hint="a positive number"
+                )
+            return self._entry(threads)(*args, **kwargs)
+        return self._checked(runtime.context(), *args, **kwargs)
+
+    def _checked(self, context: Any, *args: Any, out: Any = None, sizes: Any = None, **kwargs: Any) -> Any:
+        """A call with everything checked in Python."""
         p = self.pipeline
         bound = bind(p, args, kwargs, sizes)
         env = bound.env
@@ -167,7 +188,6 @@ class Compiled:
         arrays = [bound.arrays[a.name] for a in p.arrays] + self._tables + outputs
         aliases = self._aliases(arrays)
         variant = self._variant(tuple(map(_stride_class, arrays)), aliases)
-        context = runtime.context(threads)
         code = invoke(
             variant.address, ctypes.addressof(context), arrays, [bound.sizes[n] for n in p.sizes],
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],

@@ -48,7 +48,7 @@ class Output:
         return tuple(sub(b, a) for a, b in zip(self.starts, self.stops, strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pipeline:
     """Parameters in call order, the Funcs (producers first), the outputs and the structure that a call returns.
 
