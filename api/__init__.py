@@ -59,17 +59,18 @@ from tilewright.lang.types import (
     u64,
 )
 from tilewright.pipelines import Pipeline
+from tilewright.schedule.registers import Registers, host_registers
 from tilewright.texts import parse_kernel, parse_schedule, read
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError", "BoundsError", "CompileError", "DefinitionError", "Expr", "Func", "Kernel", "ParseError",
-    "Pipeline", "RDom", "ScheduleError", "SymbolicUseError", "TilewrightError", "TypeRuleError", "Var", "abs", "all",
-    "any", "argmax", "argmin", "atan2", "bf16", "bitcast", "bool_", "cast", "ceil", "clamp", "const",
-    "constant_exterior", "cos", "dtype_var", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "floor",
-    "from_pipeline", "func", "i16", "i32", "i64", "i8", "inout", "inside", "kernel", "log", "log1p", "log2", "max",
-    "maximum", "min", "minimum", "parse_kernel", "parse_schedule", "pow", "prod", "rdom", "read", "reflect",
-    "reflect_interior", "repeat_edge", "round", "rsqrt", "scope", "select", "sigmoid", "sin", "sizes", "sqrt", "sum",
-    "tan", "tanh", "trunc", "u16", "u32", "u64", "u8", "vars", "wrap_around",
+    "Pipeline", "RDom", "Registers", "ScheduleError", "SymbolicUseError", "TilewrightError", "TypeRuleError",
+    "Var", "abs", "all", "any", "argmax", "argmin", "atan2", "bf16", "bitcast", "bool_", "cast", "ceil", "clamp",
+    "const", "constant_exterior", "cos", "dtype_var", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "floor",
+    "from_pipeline", "func", "host_registers", "i16", "i32", "i64", "i8", "inout", "inside", "kernel", "log",
+    "log1p", "log2", "max", "maximum", "min", "minimum", "parse_kernel", "parse_schedule", "pow", "prod", "rdom",
+    "read", "reflect", "reflect_interior", "repeat_edge", "round", "rsqrt", "scope", "select", "sigmoid", "sin",
+    "sizes", "sqrt", "sum", "tan", "tanh", "trunc", "u16", "u32", "u64", "u8", "vars", "wrap_around",
 ]  # fmt: skip

@@ -15,7 +15,6 @@ What reassociates depends on the algorithm alone (never on the processor), and n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError, ScheduleError
@@ -25,6 +24,7 @@ from tilewright.lang.types import index
 from tilewright.schedule import algebra
 from tilewright.schedule.build import Builder
 from tilewright.schedule.directive import Directive
+from tilewright.schedule.registers import Registers, host_registers
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.sites import legal_sites
 from tilewright.schedule.state import Stage, State
@@ -35,14 +35,6 @@ _CHEAP = 4
 _CHUNK = 1 << 15  # elements a task of a one-dimensional loop
 
 
-@dataclass(frozen=True)
-class Registers:
-    """The vector registers that tiles are made for: bytes of one, and how many there are."""
-
-    width: int
-    count: int
-
-
 def complete(schedule: Schedule, mode: str = "contract", registers: Registers | None = None) -> Schedule:
     """A copy of `schedule` in which every stage that no directive names has the default schedule."""
     full = schedule.copy()
@@ -51,7 +43,7 @@ def complete(schedule: Schedule, mode: str = "contract", registers: Registers | 
     points = _points(full.state)
     for key in untouched:
         if key in full.state.stages and full.state.funcs[key[0]].compute.kind != "inline":
-            _loops(full, full.state.stages[key], mode, registers or _host_registers(), points)
+            _loops(full, full.state.stages[key], mode, registers or host_registers(), points)
     return full
 
 
@@ -60,13 +52,6 @@ def _points(state: State) -> set[tuple[str, int]]:
     b = Builder(state, "strict")
     b.infer()
     return {(n, k) for n, f in b.funcs.items() for k, r in enumerate(f.region) if r.lo is r.hi}
-
-
-def _host_registers() -> Registers:
-    from llvmlite import binding
-
-    wide = binding.get_host_cpu_features().get("avx512f", False)
-    return Registers(64, 32) if wide else Registers(32, 16)
 
 
 # Placement ------------------------------------------------------------------------------------------------------

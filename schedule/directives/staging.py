@@ -37,9 +37,9 @@ def cache_read(state: State, d: Directive) -> State:
             C[i, j] += A[i, k] * B[k, j]     for k
                                                C[i, j] += A[i, k] * B_C[k, j]
 
-    The copy is a Func of its own (`name`, by default `{tensor}_{Func}`) and can be scheduled as such; a Func that is
-    inlined is computed into it. Errors: schedule.not-read, schedule.inlined, schedule.illegal-place (a vector loop),
-    schedule.layout, schedule.name-twice.
+    The copy is a Func of its own (`name`, by default `{tensor}_{Func}`) and can be scheduled as such, its loops having
+    the names of the index map; a Func that is inlined is computed into it. Errors: schedule.not-read,
+    schedule.inlined, schedule.illegal-place (a vector loop), schedule.layout, schedule.name-twice.
     """
     s, loop = find_loop(state, str(d.option("at")))
     address = state.address(s.key)
@@ -48,8 +48,8 @@ def cache_read(state: State, d: Directive) -> State:
     source = _read_by(state, s, d.operands[0])
     rank = source.ndim if isinstance(source, Array) else source.rank
     name = _new_name(state, d, f"{source.name}_{s.key[0]}")
-    copy = _copy_of(source, name, rank)
     layout = _layout(d, rank, source.name)
+    copy = _copy_of(source, name, rank, layout)
     changed = replace(s, definition=_reading(s.definition, source, copy), scheduled=True)
     state = state.with_stage(changed)
     made = FuncState(copy, Place("at", s.key, loop), None, str(d.option("in", "main")), layout, "cache_read", placed=True)
@@ -197,11 +197,18 @@ def check_prefetches(state: State) -> None:
             _any_read(state, s, mark.tensor)
 
 
-def _copy_of(source: Array | Func, name: str, rank: int) -> Func:
-    """A Func that copies a tensor: `name[x] = source[x]` for every component."""
+def _copy_of(source: Array | Func, name: str, rank: int, layout: IndexMap | None) -> Func:
+    """A Func that copies a tensor: `name[x] = source[x]` for every component.
+
+    Its loops have the names of the index map, else those of the Func that is copied, else x0, x1, ...
+    """
     types = source.dtypes if isinstance(source, Func) else (source.dtype,)
-    own = isinstance(source, Func) and not isinstance(source, InoutFunc)
-    at = source.args if own else tuple(ir.var(f"x{k}") for k in range(rank))  # type: ignore[union-attr]
+    if layout is not None:
+        at = tuple(map(ir.var, layout.names))
+    elif isinstance(source, Func) and not isinstance(source, InoutFunc):
+        at = source.args
+    else:
+        at = tuple(ir.var(f"x{k}") for k in range(rank))
     copy = Func(name, types)
     values = tuple(ir.node("load", t.compute, at, (source, k)) for k, t in enumerate(types))
     where = source.init.location if isinstance(source, Func) and source.init is not None else None
