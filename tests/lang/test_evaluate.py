@@ -126,7 +126,8 @@ def is_nearest(got: float, exact: Fraction, t: DType) -> bool:
     error = abs(Fraction(got) - exact)
     even = int(np.asarray(real(got)).view(f"u{t.bytes}")) % 2 == 0
     for toward in (-np.inf, np.inf):
-        other = float(np.nextafter(real(got), real(toward)))
+        with np.errstate(all="ignore"):
+            other = float(np.nextafter(real(got), real(toward)))
         if math.isfinite(other):
             gap = abs(Fraction(other) - exact)
             if gap < error or (gap == error and not even):
