@@ -1,0 +1,78 @@
+"""Matrix product in f32: a register tile, panels packed into the order they are read in, blocks for the caches.
+
+Every schedule computes each element's sum in the order of `k`, so all of them give the same bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import testing
+
+M, N, K = tw.sizes("M N K")
+
+
+@tw.kernel
+def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
+    i, j = tw.vars("i j")
+    k = tw.rdom(k=K)
+    C = tw.func("C")
+    C[i, j] = 0.0
+    C[i, j] += A[i, k] * B[k, j]
+    return C[:M, :N]
+
+
+# The tile of C: two vectors of f32 wide, and as many rows as registers hold besides a row of B and an element of A.
+REGISTERS = tw.host_registers()
+VECTOR = REGISTERS.width // 4
+ROWS, COLUMNS = REGISTERS.count // 2 - 2, 2 * VECTOR
+
+
+def tiled():
+    """A tile of C stays in registers while k runs."""
+    s = matmul.schedule()
+    C = s["C.update"]
+    C.tile("i", "j", "io", "jo", "ii", "ji", ROWS, COLUMNS).split("ji", "jv", "jl", VECTOR)
+    C.reorder("jo", "io", "k", "ii", "jv", "jl").unroll("ii").unroll("jv").vectorize("jl")
+    s.cache_write("C", at="C.update.io", memory="reg")
+    return s
+
+
+def packed():
+    """The same tile; B is copied once into panels as wide as the tile, in which it is read from end to end."""
+    s = tiled()
+    s.cache_read("B", at="C.update.jo", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}").vectorize("j", VECTOR)
+    return s
+
+
+def expert():
+    """Blocks of A and B that fit the caches, both packed; the tile's rows of C are fetched ahead of the sums."""
+    s = matmul.schedule()
+    C = s["C.update"]
+    C.split("j", "jc", "j1", 1024).split("k", "kc", "k1", 256).split("i", "ic", "i1", 24 * ROWS)
+    C.split("j1", "jr", "jt", COLUMNS).split("i1", "ir", "ii", ROWS).split("k1", "ko", "ki", 4).split("jt", "jv", "jl", VECTOR)
+    C.reorder("jc", "kc", "ic", "jr", "ir", "ko", "ki", "ii", "jv", "jl")
+    C.unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
+    s.cache_read("B", at="C.update.kc", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}").vectorize("j", VECTOR)
+    s.cache_read("A", at="C.update.ic", layout=f"i k -> i//{ROWS} k i%{ROWS}")
+    s.cache_write("C", at="C.update.ir", memory="reg")
+    s.prefetch("C", at="C.update.ir", distance=0)
+    return s
+
+
+SCHEDULES = (tiled, packed, expert)
+
+
+def inputs(M=300, N=260, K=520):
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((M, K), dtype=np.float32), rng.standard_normal((K, N), dtype=np.float32)
+
+
+def check(**sizes):
+    a, b = inputs(**sizes)
+    testing.check_schedules(matmul, SCHEDULES, (a, b), independent=np.float32(np.float64(a) @ np.float64(b)))
+
+
+if __name__ == "__main__":
+    check()
