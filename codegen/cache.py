@@ -208,9 +208,7 @@ def _folder() -> Path | None:
         first = folder not in _warned
         _warned.add(folder)
     if first:
-        text = (
-            f"{problem}: compiled kernels are neither read from it nor kept in it; {VARIABLE} moves the cache"
-        )
+        text = f"{problem}: compiled kernels are neither read from it nor kept in it; {VARIABLE} moves the cache"
         warnings.warn(CacheWarning(text), stacklevel=4)
     return None
 

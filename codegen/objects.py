@@ -57,11 +57,7 @@ def check_symbols(image: bytes, extra: Collection[str] = ()) -> None:
     found = undefined_symbols(image)
     if found is None:
         return
-    foreign = [
-        name
-        for name in found
-        if name not in ALLOWED and name not in extra and name != "_GLOBAL_OFFSET_TABLE_"
-    ]
+    foreign = [name for name in found if name not in ALLOWED and name not in extra and name != "_GLOBAL_OFFSET_TABLE_"]
     if foreign:
         raise CompileError(
             f"the generated code needs symbols that a C program does not have: {', '.join(foreign)}",

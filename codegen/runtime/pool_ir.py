@@ -58,6 +58,7 @@ _POOL = """
 @pool.n = internal global i64 0
 @pool.grain = internal global i64 1
 @pool.limit = internal global i64 0
+@pool.inside = internal global [256 x i32] zeroinitializer             ; 1 while that worker is inside the gate
 @pool.spin = internal global i64 2000
 @pool.cpus = internal global [1024 x i32] zeroinitializer
 @pool.cpu_count = internal global i64 0
@@ -114,28 +115,33 @@ out:
   ret void
 }
 
-; Is there a loop to help with that this worker has not seen?
-define internal i1 @pool.news(i64 %gate, i64 %last) alwaysinline {
+; Is there a loop that worker `index` has not seen and is wanted for? A loop for k helpers takes the first k workers:
+; they have processors of their own, and the others sleep on.
+define internal i1 @pool.news(i64 %gate, i64 %last, i64 %index) alwaysinline {
   %flag = and i64 %gate, 2147483648
   %open = icmp ne i64 %flag, 0
   %epoch = lshr i64 %gate, 32
   %unseen = icmp ne i64 %epoch, %last
-  %news = and i1 %open, %unseen
+  %limit = load atomic i64, ptr @pool.limit monotonic, align 8
+  %wanted = icmp slt i64 %index, %limit
+  %fresh = and i1 %open, %unseen
+  %news = and i1 %fresh, %wanted
   ret i1 %news
 }
 
 define internal ptr @pool.worker(ptr %argument) {
 entry:
+  %index = ptrtoint ptr %argument to i64
   br label %watch
 watch:                                           ; a fresh round of spinning
-  %last = phi i64 [ 0, %entry ], [ %last.s, %woken ], [ %epoch, %full ], [ %epoch, %leave ], [ %epoch, %told ]
+  %last = phi i64 [ 0, %entry ], [ %last.s, %woken ], [ %epoch, %leave ], [ %epoch, %told ]
   br label %spin
 spin:
   %last.s = phi i64 [ %last, %watch ], [ %last.s, %pause ], [ %last.s, %try ]
   %count = phi i64 [ 0, %watch ], [ %count1, %pause ], [ %count, %try ]
   %gate = load atomic i64, ptr @pool.gate acquire, align 8
-  %news = call i1 @pool.news(i64 %gate, i64 %last.s)
-  br i1 %news, label %enter, label %wait
+  %news = call i1 @pool.news(i64 %gate, i64 %last.s, i64 %index)
+  br i1 %news, label %try, label %wait
 wait:
   %limit.spin = load atomic i64, ptr @pool.spin monotonic, align 8
   %patient = icmp ult i64 %count, %limit.spin
@@ -150,7 +156,7 @@ sleep:
   br label %look
 look:
   %gate.s = load atomic i64, ptr @pool.gate seq_cst, align 8
-  %news.s = call i1 @pool.news(i64 %gate.s, i64 %last.s)
+  %news.s = call i1 @pool.news(i64 %gate.s, i64 %last.s, i64 %index)
   br i1 %news.s, label %woken, label %doze
 doze:
   call i32 @pthread_cond_wait(ptr @pool.work, ptr @pool.lock)
@@ -159,21 +165,17 @@ woken:
   atomicrmw sub ptr @pool.sleepers, i64 1 seq_cst
   call i32 @pthread_mutex_unlock(ptr @pool.lock)
   br label %watch
-enter:
-  %epoch = lshr i64 %gate, 32
-  %inside = and i64 %gate, 1073741823
-  %limit = load atomic i64, ptr @pool.limit monotonic, align 8
-  %room = icmp slt i64 %inside, %limit
-  br i1 %room, label %try, label %full
-full:                                            ; enough helpers: leave this loop alone
-  br label %watch
 try:
+  %epoch = lshr i64 %gate, 32
   %gate1 = add i64 %gate, 1
   %swap = cmpxchg ptr @pool.gate, i64 %gate, i64 %gate1 acq_rel acquire
   %won = extractvalue { i64, i1 } %swap, 1
   br i1 %won, label %help, label %spin
 help:
+  %mark = getelementptr i32, ptr @pool.inside, i64 %index
+  store atomic i32 1, ptr %mark monotonic, align 4
   call void @pool.take()
+  store atomic i32 0, ptr %mark monotonic, align 4
   %before = atomicrmw sub ptr @pool.gate, i64 1 acq_rel
   %state = and i64 %before, 2147483647           ; asleep flag and count
   %call = icmp eq i64 %state, 1073741825         ; the caller sleeps and we were the last inside
@@ -212,7 +214,8 @@ check:
   %more = icmp slt i64 %count, %want
   br i1 %more, label %create, label %out
 create:
-  %code = call i32 @pthread_create(ptr %thread, ptr null, ptr @pool.worker, ptr null)
+  %argument = inttoptr i64 %count to ptr
+  %code = call i32 @pthread_create(ptr %thread, ptr null, ptr @pool.worker, ptr %argument)
   %good = icmp eq i32 %code, 0
   br i1 %good, label %created, label %out
 created:
@@ -246,6 +249,7 @@ pause:
   %count1 = add i64 %count, 1
   br label %spin
 sleep:
+  call void @pool.loosen()
   call i32 @pthread_mutex_lock(ptr @pool.lock)
   atomicrmw or ptr @pool.gate, i64 1073741824 seq_cst
   br label %look
@@ -358,6 +362,7 @@ define internal void @pool.after_fork() {
   store i64 0, ptr @pool.sleepers
   store i64 0, ptr @pool.gate
   store i32 0, ptr @pool.busy
+  call void @llvm.memset.p0.i64(ptr @pool.inside, i8 0, i64 1024, i1 false)
   ret void
 }
 """

@@ -161,9 +161,7 @@ def test_a_c_program_calls_the_kernel(image: bytes, tmp_path: Path, standard: st
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
 def test_the_header_is_cplusplus_too(tmp_path: Path) -> None:
     (tmp_path / "tilewright.h").write_text(abi.HEADER)
-    (tmp_path / "main.cc").write_text(
-        '#include "tilewright.h"\n#include "tilewright.h"\nint main() { return ABI; }\n'
-    )
+    (tmp_path / "main.cc").write_text('#include "tilewright.h"\n#include "tilewright.h"\nint main() { return ABI; }\n')
     offsets = "offsetof(tw_context, user) == 32 && sizeof(tw_context) == 40 ? 0 : 1"
     command = [
         "g++",

@@ -277,9 +277,7 @@ assert status.damaged == 0 and status.problem is None, status
 
 
 def test_several_processes_at_once(folder: Path) -> None:
-    running = [
-        subprocess.Popen([sys.executable, "-c", MANY, str(i)], stderr=subprocess.PIPE) for i in range(4)
-    ]
+    running = [subprocess.Popen([sys.executable, "-c", MANY, str(i)], stderr=subprocess.PIPE) for i in range(4)]
     for process in running:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors.decode()

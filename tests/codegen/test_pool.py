@@ -228,8 +228,8 @@ def masks() -> tuple[set[int], set[int]]:
     gate = threading.Barrier(2)
 
     def body(_env: int | None, _task: int) -> int:
+        seen[threading.get_ident()] = os.sched_getaffinity(0)  # first: a worker that is waited for gets loose
         gate.wait(timeout=20)
-        seen[threading.get_ident()] = os.sched_getaffinity(0)
         return 0
 
     assert run(runtime.context(2), body, None, 2) == 0
@@ -259,6 +259,25 @@ def test_a_worker_makes_room_for_the_caller() -> None:
             assert caller == worker and len(moved) == 1 and moved <= before - worker
     finally:
         os.sched_setaffinity(0, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity masks here")
+def test_a_worker_that_is_waited_for_may_run_anywhere_and_is_pinned_again() -> None:
+    before, main = os.sched_getaffinity(0), threading.get_ident()
+    seen: list[set[int]] = []
+    gate = threading.Barrier(2)
+
+    def body(_env: int | None, _task: int) -> int:
+        gate.wait(timeout=20)
+        while threading.get_ident() != main and not seen:  # the caller is soon done and waits
+            if len(os.sched_getaffinity(0)) == len(before):
+                seen.append(os.sched_getaffinity(0))
+        return 0
+
+    assert run(runtime.context(2), body, None, 2) == 0
+    assert seen == [before]
+    _, worker = masks()
+    assert len(worker) == 1
 
 
 def allocator(
