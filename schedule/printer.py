@@ -47,8 +47,12 @@ def print_nest(nest: Nest) -> str:
 
 
 def print_extents(extents: tuple[Node, ...]) -> str:
-    """`[6, N + 2]`"""
-    return "[" + ", ".join(map(_Printer().expression, extents)) + "]"
+    """`[6, N + 2]`, loop variables by their short names."""
+
+    def leaf(n: Node) -> str:
+        return n.attr.rpartition(".")[2] if n.op == "var" else plain_name(n)
+
+    return "[" + ", ".join(write(e, leaf) for e in extents) + "]"
 
 
 class _Printer:
@@ -58,7 +62,7 @@ class _Printer:
         self.tensor: Tensor | None = None
 
     def expression(self, n: Node, like: DType | None = None) -> str:
-        return write(n, self._leaf, like)
+        return write(n, self._leaf, like, {v: k for k, v in enumerate(self.names)})
 
     def _leaf(self, n: Node) -> str:
         return self.names.get(n.attr, n.attr) if n.op == "var" else plain_name(n)
@@ -116,6 +120,7 @@ class _Printer:
         self.taken.append(name)
         yield from self.lines(n.body, depth + 1)
         self.taken.pop()
+        del self.names[n.var.attr]
 
     def _short(self, n: LoopNode) -> str:
         """Loops of ours over a tile are numbered by axis: they get the axis's name."""

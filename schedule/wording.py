@@ -18,7 +18,26 @@ _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
 class NestWriter(Writer):
-    """Writes index arithmetic and comparisons of it in short; everything else as the text form does."""
+    """Writes index arithmetic and comparisons of it in short; everything else as the text form does.
+
+    `order` gives the depth of loop variables: terms with outer ones come first, those without any last.
+    """
+
+    def __init__(
+        self,
+        name: Callable[[Node], str] = plain_name,
+        lets: Mapping[Node, str] | None = None,
+        order: Mapping[str, int] | None = None,
+    ):
+        super().__init__(name, lets=lets)
+        self.order: Mapping[str, int] = order or {}
+
+    def _sorted(self, coefs: Mapping[Node, int]) -> list[tuple[Node, int]]:
+        def key(term: tuple[Node, int]) -> tuple[bool, int]:
+            depths = [self.order.get(v.attr, len(self.order)) for v in ir.leaves((term[0],), "var")]
+            return term[1] < 0, min(depths, default=len(self.order) + 1)
+
+        return sorted(coefs.items(), key=key)
 
     def _one(self, n: Node) -> tuple[Rope, int]:
         if n.dtype is index and n.op in _INDEX:
@@ -47,7 +66,7 @@ class NestWriter(Writer):
 
     def _sum(self, coefs: Mapping[Node, int], c: int) -> Rope:
         out: list[Rope] = []
-        for t, k in coefs.items():
+        for t, k in self._sorted(coefs):
             if out:
                 out.append(" + " if k > 0 else " - ")
             elif k < 0:
@@ -69,14 +88,15 @@ class NestWriter(Writer):
         coefs, c = simplify.linear(simplify.sub(*n.args))
         plus = {t: k for t, k in coefs.items() if k > 0}
         minus = {t: -k for t, k in coefs.items() if k < 0}
-        if not minus:
-            return (self._sum(plus, 0), f" {_SIGNS[n.op]} ", str(-c))
-        sign = _FLIPPED[n.op]
-        if sign == "<=" and c < 0:
-            sign, c = "<", c + 1
-        elif sign == ">" and c < 0:
-            sign, c = ">=", c + 1
-        return (self._sum(minus, 0), f" {sign} ", self._sum(plus, c))
+        sign = _SIGNS[n.op]
+        varies = [any(ir.leaves((t,), "var") for t in side) for side in (plus, minus)]
+        if minus and varies != [True, False]:  # minus on the left
+            plus, minus, c, sign = minus, plus, -c, _FLIPPED[n.op]
+        if sign == "<=" and c == 1:
+            sign, c = "<", 0
+        elif sign == ">=" and c == -1 and minus:
+            sign, c = ">", 0
+        return (self._sum(plus, 0), f" {sign} ", self._sum(minus, -c))
 
 
 def _terms(n: Node, op: str) -> list[Node]:
@@ -91,10 +111,12 @@ def _shifted(n: Node, c: int) -> Node:
     return first
 
 
-def write(n: Node, leaf: Callable[[Node], str] = plain_name, like: Any = None) -> str:
-    """One expression on one line, shared parts first. A bare number takes the type `like`."""
+def write(
+    n: Node, leaf: Callable[[Node], str] = plain_name, like: Any = None, order: Mapping[str, int] | None = None
+) -> str:
+    """One expression on one line, shared parts first. A bare number takes the type `like`; `order`: see NestWriter."""
     lets: dict[Node, str] = {}
-    w = NestWriter(leaf, lets=lets)
+    w = NestWriter(leaf, lets, order)
     out: list[Rope] = []
     taken = {leaf(m) for m in ir.postorder([n]) if m.op in ir.LEAVES and m.op != "const"}
     k = 0

@@ -135,6 +135,8 @@ def _path(stage: Stage, loop: str) -> _Path:
         used.append(step)
         name = t.parent
     assert count is not None
+    if not used and (count.op != "const" or count.attr < 1):  # one partial is read even where there are no points
+        conditions.append(simplify.compare("lt", ir.var(loop), count))
     return _Path(d.rdom.rvar(name), value, tuple(siblings), tuple(conditions), count, tuple(used))
 
 
@@ -159,8 +161,8 @@ def _partial_func(
     lhs = ir.substitute(d.lhs, moved)
     own = {algebra.self_load(d, c): n for c, n in enumerate(load(d.lhs, u))}
     values = ir.substitute(ir.substitute(d.values, own), moved)
-    has_points = bool(domain.ranges)
-    f.updates.append(Definition(f, 0, at(lhs, u), tuple(values), domain if has_points else None, d.location))
+    rdom = domain if domain.ranges or domain.predicates else None
+    f.updates.append(Definition(f, 0, at(lhs, u), tuple(values), rdom, d.location))
     for rdom, left, right in _halvings(path.extent, loop):
         a, b = load(args, left), load(args, right)
         f.updates.append(Definition(f, len(f.updates), at(args, left), found.combine(a, b), rdom, d.location))
