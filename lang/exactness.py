@@ -11,17 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.lang import ir
 from tilewright.lang.binding import Bound, bind
 from tilewright.lang.errors import Location, TilewrightError
 from tilewright.lang.evaluate import apply
-from tilewright.lang.func import Array, Definition
+from tilewright.lang.func import Definition
 from tilewright.lang.ir import COMPARISONS, Node
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.rounding import round_to, two_sum
+from tilewright.lang.samples import draw_inputs
 from tilewright.lang.shadow import Shadow, Shadows
 from tilewright.lang.types import DType
-from tilewright.lang.values import index_values
 
 _DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 _ROUNDING = frozenset("add sub mul div fma call sqrt mod floordiv".split())
@@ -45,7 +44,10 @@ def exact_inputs(
     reason: NotExactError | None = None
     for number, (largest, density, powers) in enumerate(_CANDIDATES):
         rng = np.random.default_rng([seed, number])
-        args = {q.name: _draw(p, q, sizes, rng, largest, density, powers) for q in p.params} | dict(given or {})
+        args = draw_inputs(p, sizes, rng, lambda t, shape: _values(rng, t, shape, largest, density, powers), largest)
+        if number and any(a.dtype.kind == "f" and a.size and not a.any() for a in map(np.asarray, args.values())):
+            continue  # thinned out until nothing is left
+        args |= given or {}
         bound = bind(p, (), args, sizes)
         try:
             check_exact(p, bound, fused)
@@ -63,28 +65,12 @@ _CANDIDATES = [
 ]  # fmt: skip
 
 
-def _draw(
-    p: Pipeline, q: Any, sizes: Mapping[str, int], rng: np.random.Generator, largest: int, density: float, powers: bool
-) -> Any:
-    array = getattr(q, "inout", None) or q
-    shape = tuple(index_values(array.extents, sizes)) if isinstance(array, Array) else ()
-    t: DType = q.dtype
-    if t.is_bool:
-        out = rng.random(shape) < 0.5
-    elif t.is_int:
-        at_most = min(t.high, max([largest, *sizes.values()]) if array in _indexing(p) else largest)
-        out = rng.integers(0 if array in _indexing(p) else max(t.low, -largest), at_most + 1, shape)
-    elif powers:
-        out = 2.0 ** rng.integers(-largest, largest + 1, shape)
-    else:
-        out = rng.integers(-largest, largest + 1, shape) * (rng.random(shape) < density)
-    return np.asarray(out).astype(t.np) if isinstance(array, Array) else t.np.type(out)
-
-
-def _indexing(p: Pipeline) -> set[Any]:
-    """Arrays whose elements are used in indices."""
-    indices = [a for n in ir.leaves(p.roots(), "load") for a in n.args] + [i for d in p.definitions() for i in d.lhs]
-    return {n.attr[0] for n in ir.leaves(indices, "load")}
+def _values(
+    rng: np.random.Generator, t: DType, shape: tuple[int, ...], largest: int, density: float, powers: bool
+) -> np.ndarray:
+    if powers:
+        return 2.0 ** rng.integers(-largest, largest + 1, shape)
+    return rng.integers(-largest, largest + 1, shape) * (rng.random(shape) < density)
 
 
 def check_exact(p: Pipeline, bound: Bound, fused: bool = True) -> None:

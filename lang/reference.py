@@ -6,7 +6,6 @@ It defines what is right: native code in mode `strict` must give the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,23 +20,26 @@ from tilewright.lang.stepping import Machine, run_definition
 from tilewright.lang.values import index_values
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """An intermediate Func's values: one array a component; element 0 has the coordinates `origin`."""
+class Kept(np.ndarray):
+    """An intermediate Func's values; element 0 has the coordinates `origin` (None for parts cut out of it)."""
 
-    arrays: tuple[np.ndarray, ...]
-    origin: tuple[int, ...]
+    origin: tuple[int, ...] | None = None
 
-    @property
-    def array(self) -> np.ndarray:
-        """The values of the first (as a rule the only) component."""
-        return self.arrays[0]
+
+def _kept(b: Buffer) -> Any:
+    arrays = []
+    for data in b.data:
+        a = data.view(Kept)
+        a.origin = b.origin
+        arrays.append(a)
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
 def run(p: Pipeline, bound: Bound, keep: Sequence[str] = ()) -> Any:
     """Evaluate a pipeline: new arrays in the structure that the kernel returns; `inout` arrays are written.
 
-    With `keep` (names of Funcs) the result is a pair: that structure, and a dict of `Kept` values by name.
+    With `keep` (names of Funcs) the result is a pair: that structure, and a dict of intermediates by name, as arrays
+    that know their `origin` (a tuple of arrays for a Func of tuples).
     """
     for name in keep:
         p.func(name)
@@ -49,8 +51,14 @@ def run(p: Pipeline, bound: Bound, keep: Sequence[str] = ()) -> Any:
     value = structured(p.structure, results)
     if not keep:
         return value
-    kept = {f.name: Kept(buffers[f].data, buffers[f].origin) for f in p.funcs if f.name in keep and f in buffers}
-    return value, kept
+    return value, {f.name: _kept(buffers[f]) for f in p.funcs if f.name in keep and f in buffers}
+
+
+def why(p: Pipeline, bound: Bound, out: Sequence[int] = (), output: int = 0) -> str:
+    """One element's expression with the values that went into it (see lang.explain)."""
+    from tilewright.lang import explain  # which evaluates the pipeline with the functions here
+
+    return explain.why(p, bound, out, output)
 
 
 def compute(p: Pipeline, bound: Bound) -> dict[Any, Buffer]:

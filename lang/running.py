@@ -59,7 +59,7 @@ class Running:
 
     def apply(self, n: Node, args: Sequence[Shadow]) -> Shadow:
         op = n.op
-        ambiguous = np.logical_or.reduce([a[2] for a in args]) if len(args) == 1 else _any(args)
+        ambiguous = _any(args)
         floats = [a.dtype.is_float for a in n.args]
         if op in COMPARISONS:
             v = apply(n, [a[0] for a in args])
@@ -100,7 +100,7 @@ class Running:
             return (v, a[1], a[2]) if keeps else _rounded(t, v, a[1], a[2])
         if not source.is_float:
             return apply(n, [a[0]]), 0.0, a[2]
-        low, mid, high = (_to_integer(n, a[0] + s * a[1]) for s in (-1.0, 0.0, 1.0))
+        low, mid, high = (_to_integer(n, x) for x in (a[0] - a[1], a[0], a[0] + a[1]))
         return mid, 0.0, a[2] | (low != mid) | (high != mid)
 
     def _bitcast(self, n: Node, a: Shadow) -> Shadow:
@@ -121,8 +121,10 @@ class Running:
         eta = _FORMAT[t.name][1]
         gamma = count * u / (1 - np.minimum(count * u, 0.5))  # count terms and the state: count additions
         total, e = state[0] + sign * v, state[1] + e
-        e = e + gamma * (np.abs(state[0]) + size + e) + count * eta
-        return _rounded(t.compute, total, np.where(np.isfinite(total), e, 0.0), state[2] | (flags > 0), 0)
+        most = np.abs(state[0]) + size + e  # no partial sum exceeds this
+        e = e + gamma * most + count * eta
+        overflows = np.isfinite(most) & (most + e > _FORMAT[t.name][2])
+        return _rounded(t.compute, total, np.where(np.isfinite(total), e, 0.0), state[2] | (flags > 0) | overflows, 0)
 
 
 def _any(args: Sequence[Shadow]) -> Any:
@@ -171,7 +173,7 @@ def _quotient(n: Node, x: Shadow, y: Shadow) -> Shadow:
     q, e, unsure = _div(n, x, y)
     jumps = unsure | ((e > 0) & (np.floor(q - e) != np.floor(q + e)))
     if n.op == "floordiv":
-        return np.floor_divide(x[0], y[0]), 0.0 * e, jumps
+        return np.floor_divide(x[0], y[0]), np.zeros(np.shape(e)), jumps
     return np.mod(x[0], y[0]), x[1] + np.abs(np.floor(q)) * y[1], jumps
 
 
@@ -186,7 +188,7 @@ def _same(n: Node, x: Shadow) -> Shadow:
 def _whole(n: Node, x: Shadow) -> Shadow:
     fn = {"floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc}[n.op]
     v = fn(x[0])
-    return v, 0.0 * v, (x[1] > 0) & (fn(x[0] - x[1]) != fn(x[0] + x[1]))
+    return v, np.zeros(np.shape(v)), (x[1] > 0) & (fn(x[0] - x[1]) != fn(x[0] + x[1]))
 
 
 def _monotone(fn: Callable[[Any], Any], low: float = -np.inf) -> Callable[..., Shadow]:

@@ -86,10 +86,11 @@ class Shadows:
 
     def run(self) -> None:
         """Compute every Func that is needed."""
-        for f, span in spans(self.p, self.bound.env).items():
-            self._allocate(f, span)
-            for d in f.definitions:
-                self._definition(d, span)
+        with np.errstate(all="ignore"):
+            for f, span in spans(self.p, self.bound.env).items():
+                self._allocate(f, span)
+                for d in f.definitions:
+                    self._definition(d, span)
 
     def _allocate(self, f: Any, span: Span) -> None:
         shape = tuple(b - a for a, b in span)
@@ -113,15 +114,14 @@ class Shadows:
 
     def values(self, roots: Sequence[Node], env: dict[Node, Shadow]) -> list[Shadow]:
         known = {**self.constants, **env}
-        with np.errstate(all="ignore"):
-            for n in _below(roots, known):
-                args = [known[a] for a in n.args]
-                if n.op == "load":
-                    known[n] = self.load(n, args)
-                elif n.op == "const":
-                    known[n] = self.rules.exact(_widened(n.dtype.np.type(n.attr)))
-                else:
-                    known[n] = self.rules.apply(n, args)
+        for n in _below(roots, known):
+            args = [known[a] for a in n.args]
+            if n.op == "load":
+                known[n] = self.load(n, args)
+            elif n.op == "const":
+                known[n] = self.rules.exact(_widened(n.dtype.np.type(n.attr)))
+            else:
+                known[n] = self.rules.apply(n, args)
         return [known[r] for r in roots]
 
     # definitions ------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def make_plan(d: Definition, span: Span, constants: Env) -> Plan:
     step = tuple(n for n in ir.postorder(roots) if n in dependent)
     frontier = dict.fromkeys(a for n in step for a in n.args if a not in dependent)
     frontier.update(dict.fromkeys(v for v in roots if v not in dependent))
-    ranges = _ranges(d, constants)
+    ranges = domain_ranges(d, constants)
     parallel, free = [], dict(ranges)
     for k, i in enumerate(d.lhs):
         if i.op == "var":
@@ -131,7 +131,8 @@ def make_plan(d: Definition, span: Span, constants: Env) -> Plan:
     return Plan(d, tuple(parallel), tuple(Axis(r, *ab) for r, ab in free.items()), own, step, tuple(frontier))
 
 
-def _ranges(d: Definition, constants: Env) -> dict[Node, tuple[int, int]]:
+def domain_ranges(d: Definition, constants: Env) -> dict[Node, tuple[int, int]]:
+    """Start and stop of every reduction variable, as numbers."""
     if d.rdom is None:
         return {}
     ends = [n for ab in d.rdom.ranges.values() for n in ab]
