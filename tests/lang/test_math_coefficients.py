@@ -82,13 +82,13 @@ FITS = {
     "LOG_ERFC_F64": Fit("log(1 - erf(a)) = p(a)", lambda a: mp.log(mp.erfc(a)), 1.0, 6.0, 19, mp.erfc, 58.9),
     "SIN_F32": Fit(
         "sin(r) = r + r z p(z), z = r^2", _root(lambda r: (mp.sin(r) / r - 1) / r**2), TINY, 0.66, 3,
-        lambda z: z, 37.3),
+        lambda z: z, 37.0),
     "SIN_F64": Fit(
         "sin(r) = r + r z p(z), z = r^2", _root(lambda r: (mp.sin(r) / r - 1) / r**2), TINY, 0.62, 5,
         lambda z: z, 56.1),
     "COS_F32": Fit(
         "cos(r) = 1 - z/2 + z^2 p(z), z = r^2", _root(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4), 1e-9, 0.66, 3,
-        lambda z: z * z, 42.8),
+        lambda z: z * z, 42.5),
     "COS_F64": Fit(
         "cos(r) = 1 - z/2 + z^2 p(z), z = r^2", _root(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4), 1e-9, 0.62, 5,
         lambda z: z * z, 59.7),
