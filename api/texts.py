@@ -1,10 +1,54 @@
-"""Kernels and schedules from their text form."""
+"""Kernels and schedules from their text form, and `.tw` files."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tilewright.kernels import Kernel, from_pipeline
+from tilewright.lang.errors import Location, ParseError, ScheduleError
+from tilewright.lang.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+    from tilewright.schedule.text import ScheduleText
+
+
+@dataclass(frozen=True, slots=True)
+class TwFile:
+    """What a `.tw` file holds: kernels by name, and the schedules as they were read, in the order of the file."""
+
+    path: Path
+    kernels: Mapping[str, Kernel]
+    schedules: tuple[ScheduleText, ...]
+
+    def schedule(self, kernel: Kernel | Pipeline | None = None) -> Schedule:
+        """The one schedule of a kernel (by default: of the file's only kernel), carried out and checked.
+
+        Raises ScheduleError `schedule.none` or `schedule.several` where the file has not exactly one for it.
+        """
+        from tilewright.schedule.schedule import replay
+
+        p = _pipeline(kernel if kernel is not None else self._only_kernel())
+        found = [s for s in self.schedules if s.kernel == p.name]
+        if len(found) == 1:
+            return replay(found[0], p)
+        others = ", ".join(dict.fromkeys(s.kernel for s in self.schedules))
+        raise ScheduleError(
+            f"{self.path} has {len(found) or 'no'} schedule{'s' * (len(found) != 1)} of {p.name}, and one is wanted",
+            code="schedule.several" if found else "schedule.none", where=Location(str(self.path), 1),
+            hint=f"it has schedules of {others}" if others else "it has no schedules",
+        )  # fmt: skip
+
+    def _only_kernel(self) -> Kernel:
+        if len(self.kernels) != 1:
+            raise ParseError(
+                f"{self.path} has {len(self.kernels)} kernels", code="parse.kernels", where=Location(str(self.path), 1),
+                hint="say of which kernel the schedule is wanted",
+            )  # fmt: skip
+        return next(iter(self.kernels.values()))
 
 
 def parse_kernel(text: str, origin: str = "<text>") -> Kernel:
@@ -18,11 +62,37 @@ def parse_schedule(text: str, kernel: Any, origin: str = "<text>") -> Any:
     """The schedule that a text describes, for `kernel`; every directive is checked as if written by hand."""
     from tilewright.schedule.schedule import parse_schedule as parse
 
-    return parse(text, kernel.pipeline() if isinstance(kernel, Kernel) else kernel, origin)
+    return parse(text, _pipeline(kernel), origin=origin)
 
 
-def read(path: Any) -> Any:
-    """The kernels and schedules of a `.tw` file, by name."""
-    from tilewright.schedule.files import read_tw
+def read(path: Path | str) -> TwFile:
+    """The kernels and schedules of a `.tw` file.
 
-    return read_tw(path)
+    Raises OSError where the file can't be read, and ParseError (file, line, column, what was expected).
+    """
+    from tilewright.lang.text import parse_kernel as parse
+    from tilewright.lang.text.blocks import read_tw
+    from tilewright.schedule.text import parse_schedules
+
+    path = Path(path)
+    kernels: dict[str, Kernel] = {}
+    schedules: list[ScheduleText] = []
+    try:
+        blocks = read_tw(path)
+    except UnicodeDecodeError:
+        raise ParseError(f"{path} is no UTF-8 text", code="parse.encoding", where=Location(str(path), 1)) from None
+    for block in blocks:
+        if block.kind == "schedule":
+            schedules += parse_schedules(block.text, block.origin, block.first_line)
+            continue
+        p = parse(block.text, block.origin, block.first_line)
+        if p.name in kernels:
+            raise ParseError(
+                f"there are two kernels {p.name}", code="parse.name-twice", where=Location(block.origin, block.first_line, 1)
+            )
+        kernels[p.name] = from_pipeline(p)
+    return TwFile(path, kernels, tuple(schedules))
+
+
+def _pipeline(kernel: Any) -> Pipeline:
+    return kernel.pipeline() if isinstance(kernel, Kernel) else kernel

@@ -25,6 +25,7 @@ from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
+from tilewright.schedule.registers import Registers
 from tilewright.schedule.state import State
 
 
@@ -54,13 +55,13 @@ def simulate(
     from tilewright.schedule.schedule import Schedule
 
     on = load_machine(machine) if isinstance(machine, str) else machine
-    full = complete(Schedule(p) if schedule is None else schedule, mode)
+    full = complete(Schedule(p) if schedule is None else schedule, mode, _registers(on))
     full.check()
     return run(p, full.state, on, sizes, mode, dict(inputs or {}))
 
 
 def run(p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any]) -> Simulation:
-    from tilewright.lang.inputs import random_inputs
+    from tilewright.lang.samples import random_inputs
 
     values = {**random_inputs(p, sizes, seed=0), **inputs}
     bound = bind(p, (), values, dict(sizes))
@@ -84,6 +85,15 @@ def run(p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], m
         raise_kernel_code(code, p)
     account = Account(p.name, machine.name, dict(bound.sizes), tuple(_traffic(program, counters, machine)), footprint)
     return Simulation(account, structured(p.structure, outputs))
+
+
+def _registers(machine: Machine) -> Registers | None:
+    """What register tiles of the default schedule are made for: the machine's registers (None: it says nothing)."""
+    memory = next((m for m in machine.memories if m.kind == "registers" and m.capacity), None)
+    if memory is None or memory.capacity is None:
+        return None
+    width = max(32, machine.compute.vector_bytes)  # the default schedule's vectors have four f64 at least
+    return Registers(width, memory.capacity // width)
 
 
 def _traffic(program: L.Program, counters: np.ndarray, machine: Machine) -> Iterator[Traffic]:

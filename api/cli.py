@@ -1,0 +1,246 @@
+"""The command line `tilewright`. Exit codes: 0 good, 1 a check failed, 2 misuse, 3 an error of ours."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.lang.errors import TilewrightError
+
+GOOD, FAILED, MISUSE, INTERNAL = 0, 1, 2, 3
+TRACEBACK = "TILEWRIGHT_TRACEBACK"  # set to 1: errors of ours come with Python's traceback
+
+_TARGET = "a Python file (its @tw.kernel functions) or a .tw file, with :NAME where it has several kernels"
+_EPILOG = """\
+FILE is a Python program or a .tw text. A schedule is the name of a function in the Python file that returns one, or a
+.tw file; without it the default schedule is taken (of a .tw file: the schedule that is in it).
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; gives the exit code. Arguments that can't be parsed end the program with code 2."""
+    args = _parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except TilewrightError as e:
+        return _fail(str(e), MISUSE)
+    except BrokenPipeError:  # the reader of our output has gone, `| head` say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return GOOD
+    except KeyboardInterrupt:
+        return 130
+    except MemoryError:
+        return _fail("there is not enough memory: give smaller sizes", MISUSE)
+    except Exception as e:
+        if os.environ.get(TRACEBACK) == "1":
+            traceback.print_exc()
+        return _fail(f"internal error, {type(e).__name__}: {e} ({TRACEBACK}=1 shows where)", INTERNAL)
+
+
+def _fail(message: str, code: int) -> int:
+    sys.stdout.flush()
+    print(f"tilewright: {message}", file=sys.stderr)
+    return code
+
+
+# Options --------------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    from tilewright import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="tilewright", epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Tensor algorithms and their schedules: look at them, check them, run them on simulated machines.",
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], help: str, more: str = "") -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ". " + more, epilog=_EPILOG)
+        made.set_defaults(run=run)
+        made.add_argument("--json", action="store_true", help="print the result as JSON")
+        return made
+
+    made = command("demo", _demo, "run the demonstration: a real photograph, and real-size matrices")
+    made.add_argument("--out", default="demo-output", metavar="FOLDER", help="where the pictures go (default: demo-output)")
+    made.add_argument("--threads", type=_positive, metavar="N", help="threads of ours and of NumPy's BLAS (default: all)")
+
+    made = command("show", _show, "print algorithm, schedule, loop nest and buffers",
+                   "With all sizes given, buffers have their bytes.")  # fmt: skip
+    _about_kernel(made)
+
+    made = command("verify", _verify, "check the values after every directive of a schedule against the reference",
+                   "Without sizes small odd ones are taken. The exit code is 1 if values differ.")  # fmt: skip
+    _about_kernel(made)
+    made.add_argument("--seed", type=int, default=0, metavar="N", help="of the random data (default: 0)")
+
+    made = command("simulate", _simulate, "run on a simulated machine and print the account of bytes and footprint")
+    _about_kernel(made)
+    made.add_argument("--machine", required=True, metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file")
+
+    made = command("machines", _machines, "list the machines that come with the library")
+    made.add_argument("name", nargs="?", metavar="NAME", help="print the file of this machine (a preset, or a TOML file)")
+
+    made = command("cache", _cache, "say where compiled kernels are kept, how many there are and their size")
+    made.add_argument("action", nargs="?", choices=["show", "list", "clear"], default="show", help="what to do (default: show)")
+    return parser
+
+
+def _about_kernel(made: argparse.ArgumentParser) -> None:
+    made.add_argument("target", metavar="FILE[:KERNEL]", help=_TARGET)
+    made.add_argument("--schedule", metavar="FILE|FUNCTION", help="a .tw file, or a function of the Python file")
+    made.add_argument("--size", type=_sizes, action=_Merge, default={}, metavar="M=512,N=512", help="values of the sizes")
+    made.add_argument("--static", type=_static, action=_Merge, default={}, metavar="NAME=VALUE",
+                      help="a static parameter: a Python number, text, tuple, ...")  # fmt: skip
+    made.add_argument("--dtype", type=_dtypes, action=_Merge, default={}, metavar="T=f32", help="type parameters")
+    made.add_argument("--mode", choices=["strict", "contract", "fast"], help="numeric mode (default: the kernel's)")
+
+
+class _Merge(argparse.Action):
+    """An option that may be given several times; the dictionaries add up, and a name given twice is refused."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        before = getattr(namespace, self.dest)
+        twice = [k for k in values if k in before]
+        if twice:
+            parser.error(f"{option_string}: {twice[0]} is given twice")
+        setattr(namespace, self.dest, before | values)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = (x.strip() for x in part.partition("="))
+        if not (name and equals and value):
+            raise argparse.ArgumentTypeError(f"{part.strip()!r} is not of the form NAME=VALUE")
+        if name in out:
+            raise argparse.ArgumentTypeError(f"{name} is given twice")
+        out[name] = value
+    return out
+
+
+def _sizes(text: str) -> dict[str, int]:
+    out = {}
+    for name, value in _pairs(text).items():
+        try:
+            out[name] = int(value)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"size {name} must be an integer and is {value!r}") from None
+    return out
+
+
+def _static(text: str) -> dict[str, Any]:
+    name, equals, value = (x.strip() for x in text.partition("="))
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    try:
+        return {name: ast.literal_eval(value)}
+    except (ValueError, SyntaxError):
+        return {name: value}
+
+
+def _dtypes(text: str) -> dict[str, Any]:
+    from tilewright.lang.types import DTYPES
+
+    out = {}
+    for name, value in _pairs(text).items():
+        if value not in DTYPES:
+            raise argparse.ArgumentTypeError(f"{value!r} is no type; there are {', '.join(DTYPES)}")
+        out[name] = DTYPES[value]
+    return out
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+    return int(text)
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "schedule": args.schedule, "sizes": args.size, "statics": args.static, "dtypes": args.dtype, "mode": args.mode,
+    }  # fmt: skip
+
+
+# Commands -------------------------------------------------------------------------------------------------------
+
+
+def _print(args: argparse.Namespace, text: Any, data: Callable[[], Any]) -> None:
+    print(json.dumps(data(), indent=2) if args.json else text)
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from tilewright.demo import demo
+
+    report = demo(args.out, threads=args.threads, say=(lambda text: None) if args.json else print)
+    if args.json:
+        print(json.dumps(report.as_json(), indent=2))
+    return GOOD if report.ok else FAILED
+
+
+def _show(args: argparse.Namespace) -> int:
+    from tilewright.commands import show
+
+    found = show(args.target, **_options(args))
+    _print(args, found, found.as_json)
+    return GOOD
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from tilewright.commands import verify
+
+    found = verify(args.target, seed=args.seed, **_options(args))
+    _print(args, found, found.as_json)
+    return GOOD if found.ok else FAILED
+
+
+def _simulate(args: argparse.Namespace) -> int:
+    from tilewright.commands import simulate
+
+    found = simulate(args.target, machine=args.machine, **_options(args))
+    print(found.to_json() if args.json else found)
+    return GOOD
+
+
+def _machines(args: argparse.Namespace) -> int:
+    from tilewright.commands import machines
+    from tilewright.commands.machines import machine_table
+    from tilewright.hw import load_machine, machine_text
+
+    if args.name:
+        found = load_machine(args.name)
+        _print(args, machine_text(found).rstrip(), lambda: _machine_json(found))
+    else:
+        listed = machines()
+        _print(args, machine_table(listed), lambda: list(map(_machine_json, listed)))
+    return GOOD
+
+
+def _machine_json(machine: Any) -> dict[str, Any]:
+    import tomllib
+
+    from tilewright.hw import machine_text
+
+    return tomllib.loads(machine_text(machine))
+
+
+def _cache(args: argparse.Namespace) -> int:
+    from tilewright.commands import cache, cache_clear
+
+    if args.action == "clear":
+        removed = cache_clear()
+        _print(args, f"{removed} entries removed", lambda: {"removed": removed})
+        return GOOD
+    report = cache()
+    _print(args, report, report.as_json)
+    if args.action == "list" and not args.json:
+        for e in report.entries:
+            print(f"{e.key[:16]}  {e.bytes:>9,}  {e.kernel or 'damaged'}{f' ({e.mode})' if e.mode else ''}")
+    return GOOD

@@ -1,0 +1,232 @@
+"""`verify`: the values after every directive of a schedule, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.commands.targets import Target, check_sizes, find_target, too_large
+from tilewright.kernels import Kernel, check_mode
+from tilewright.lang import exactness, judging, samples
+from tilewright.lang.binding import bind
+from tilewright.lang.errorbound import ErrorBound
+from tilewright.lang.errors import TilewrightError
+from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.reference import run as run_reference
+from tilewright.schedule.check import check
+from tilewright.schedule.promises import relaxed
+from tilewright.schedule.schedule import Schedule
+
+# Sizes where none are given: primes, so that tiles have tails; fewer and smaller ones for kernels with many sizes.
+_DEFAULT_SIZES = ((67, 83, 71), (23, 29, 19, 31), (7, 11, 5, 13, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The schedule's first `number` directives, run. `directive` is the last of them as text.
+
+    `problem` says how the values differ (None: they agree); `not_run` why there are none; `ignored` are promises that
+    a part of a schedule can't keep; `added` marks directives of the default schedule.
+    """
+
+    number: int
+    directive: str
+    problem: str | None = None
+    not_run: str | None = None
+    ignored: tuple[str, ...] = ()
+    added: bool = False
+
+    def __str__(self) -> str:
+        word = "DIFFERS" if self.problem else "not run" if self.not_run else "agrees"
+        notes = [self.problem or self.not_run or ""] + [f"left out as yet: {', '.join(self.ignored)}"] * bool(self.ignored)
+        shown = "; ".join(n for n in notes if n)
+        return f"{self.number:4}  {word:8} {self.directive}" + (f"\n{' ' * 15}{shown}" if shown else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found. `compared` says what the values were compared with, `limits` where that proves nothing."""
+
+    kernel: str
+    schedule: str
+    mode: str
+    sizes: Mapping[str, int]
+    steps: tuple[Step, ...]
+    compared: tuple[str, ...]
+    limits: tuple[str, ...] = field(default=())
+
+    @property
+    def first_wrong(self) -> Step | None:
+        """The first step after which values differ."""
+        return next((s for s in self.steps if s.problem), None)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all agree, and something was compared at all."""
+        return self.first_wrong is None and bool(self.compared)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return asdict(self) | {"ok": self.ok, "first_wrong": self.first_wrong and self.first_wrong.number}
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{k}={v}" for k, v in self.sizes.items())
+        lines = [f"{self.kernel} with {self.schedule}, mode {self.mode}" + (f", at {sizes}" if sizes else "")]
+        lines += [f"  compared: {c}" for c in self.compared] + [f"  not compared: {x}" for x in self.limits]
+        lines += list(map(str, self.steps))
+        wrong = self.first_wrong
+        if wrong is not None:
+            lines.append(f"the values differ after directive {wrong.number}: {wrong.directive}" if wrong.number
+                         else "the values differ before the first directive")  # fmt: skip
+        elif not self.compared:
+            lines.append("nothing could be compared")
+        else:
+            ran = sum(s.not_run is None for s in self.steps)
+            lines.append(f"all {ran} schedules that ran agree with the reference")
+        return "\n".join(lines)
+
+
+def verify(
+    target: str | Path | Kernel,
+    *,
+    schedule: str | Path | Schedule | None = None,
+    sizes: Mapping[str, int] | None = None,
+    statics: Mapping[str, Any] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+    seed: int = 0,
+) -> Verification:
+    """Run a schedule after each of its directives, and compare with the reference.
+
+    On exact data all bits must agree. On random data results must lie within their derived error bound, and as long
+    as no directive changes the order of a reduction, have the same bits as the unscheduled nest (in `strict`: as the
+    reference). Promises that a part of a schedule can't keep yet are left out and named. Stages that the schedule
+    leaves alone get the default schedule, whose directives come last. Without `sizes` small odd ones are taken.
+    """
+    t = find_target(target, schedule, statics, dtypes)
+    chosen = check_mode(mode or t.kernel.mode)
+    p = t.pipeline
+    known = check_sizes(p, _default_sizes(p) | dict(sizes or {}))
+    try:
+        return _verify(t, known, chosen, seed)
+    except MemoryError:
+        raise too_large(p, known) from None
+
+
+def _default_sizes(p: Pipeline) -> dict[str, int]:
+    values = next((v for v in _DEFAULT_SIZES if len(p.sizes) <= len(v)), _DEFAULT_SIZES[-1])
+    return {name: values[k % len(values)] for k, name in enumerate(p.sizes)}
+
+
+def _verify(t: Target, sizes: Mapping[str, int], mode: str, seed: int) -> Verification:
+    from tilewright.codegen.compile import compile_schedule
+    from tilewright.schedule.text import format_directive
+
+    p = t.pipeline
+    full = t.complete(mode)
+    compile_schedule(p, full, mode)  # a schedule that can't be compiled as it stands is misuse, not a difference
+    judge = _Judge(p, sizes, mode, seed)
+    own = len(t.schedule) if t.schedule is not None else 0
+    steps = []
+    for n, prefix in _prefixes(full):
+        d = full.directives[n - 1] if n else None
+        text = "(nothing scheduled)" if d is None else (f"{d.stage}: " if d.stage else "") + format_directive(d)
+        steps.append(judge.step(n, text, prefix, n > own))
+    return Verification(p.name, t.schedule_name, mode, dict(sizes), tuple(steps), tuple(judge.compared), tuple(judge.limits))
+
+
+def _prefixes(full: Schedule) -> Iterator[tuple[int, Schedule]]:
+    """(n, the schedule of the first n directives), from none to all."""
+    s = Schedule(full.pipeline, None)
+    yield 0, s
+    for n, d in enumerate(full.directives, 1):
+        s.apply(d)
+        yield n, s
+
+
+class _Judge:
+    """The data, what must come out of it, and the comparison."""
+
+    def __init__(self, p: Pipeline, sizes: Mapping[str, int], mode: str, seed: int):
+        self.p, self.sizes, self.mode = p, sizes, mode
+        self.compared: list[str] = []
+        self.limits: list[str] = []
+        self.exact: dict[str, Any] | None = None
+        self.exact_result: Any = None
+        self.bounds: list[ErrorBound] | None = None
+        self.ordered: Any = None  # bits of the algorithm's own order on random data
+        self._take_exact(seed)
+        self._take_random(seed)
+
+    def _take_exact(self, seed: int) -> None:
+        try:
+            self.exact = exactness.exact_inputs(self.p, self.sizes, seed, fused=self.mode != "strict")
+        except exactness.NotExactError as e:
+            self.limits.append(f"exact data ({e.message})")
+            return
+        self.exact_result = self._reference(self.exact)
+        self.compared.append("all bits on exact data, with the reference")
+
+    def _take_random(self, seed: int) -> None:
+        self.random = samples.random_inputs(self.p, self.sizes, seed)
+        if self.mode == "strict":
+            self.ordered = self._reference(self.random)
+            self.compared.append("all bits on random data, with the reference, where no order of a sum is changed")
+            return
+        bound = bind(self.p, (), _copied(self.random), self.sizes)
+        try:
+            value = self._reference(self.random)[0]
+            self.bounds = judging.require_within_bound(self.p, bound, value)
+            self.compared.append("random data, with the reference, by derived error bounds")
+        except judging.ProvesNothingError as e:
+            self.limits.append(f"random data by error bounds ({e.message})")
+        self.compared.append("all bits on random data, with the unscheduled nest, where no order of a sum is changed")
+
+    def _reference(self, data: Mapping[str, Any]) -> Any:
+        args = _copied(data)
+        value = run_reference(self.p, bind(self.p, (), args, self.sizes))
+        return value, _written(self.p, args)
+
+    def step(self, number: int, text: str, prefix: Schedule, added: bool) -> Step:
+        """Compile and run one prefix of the schedule on all data."""
+        from tilewright.codegen.compile import Compiled
+
+        try:
+            state, ignored = relaxed(prefix.state)
+            check(state)
+            kernel = Compiled(self.p, f"{prefix.hash} {ignored}", lambda: state, self.mode)
+        except TilewrightError as e:
+            return Step(number, text, not_run=e.message, added=added)
+        try:
+            self._compare(kernel, not state.reassociations)
+        except judging.MismatchError as e:
+            return Step(number, text, problem=e.message, ignored=ignored, added=added)
+        return Step(number, text, ignored=ignored, added=added)
+
+    def _run(self, kernel: Any, data: Mapping[str, Any]) -> Any:
+        args = _copied(data)
+        return kernel(**args, sizes=self.sizes), _written(self.p, args)
+
+    def _compare(self, kernel: Any, in_order: bool) -> None:
+        if self.exact is not None:
+            judging.require_bitwise(self._run(kernel, self.exact), self.exact_result, zeros=True)
+        result = self._run(kernel, self.random)
+        if self.bounds is not None:
+            judging.require_near(self.p, self.bounds, result[0])
+        if in_order:
+            if self.ordered is None:
+                self.ordered = result
+            judging.require_bitwise(result, self.ordered)
+
+
+def _copied(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Fresh arrays: kernels write into their `inout` ones."""
+    return {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in data.items()}
+
+
+def _written(p: Pipeline, args: Mapping[str, Any]) -> dict[str, Any]:
+    return {f.name: args[f.name] for f in p.inouts}
