@@ -115,7 +115,7 @@ class Handle:
 
     def layout(self, index_map: str) -> Handle:
         """How the elements lie in the buffer, such as `i j -> j//8 i j%8`."""
-        return self._place("store_as", layout=index_map)
+        return self._place("layout", layout=index_map)
 
     # How ------------------------------------------------------------------------------------------------------------
 

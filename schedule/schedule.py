@@ -92,7 +92,7 @@ class Schedule:
 
     def layout(self, func: str, index_map: str) -> Schedule:
         """How a Func's elements lie in its buffer, such as `i j -> j//8 i j%8`."""
-        return self.apply(Directive("store_as", operands=(_named(func),), options=_options(("layout", index_map))))
+        return self.apply(Directive("layout", operands=(_named(func),), options=_options(("layout", index_map))))
 
     def knob(self, name: str, value: int, choices: Sequence[int] | None = None) -> KnobRef:
         """A value left open for the tuner; what it returns stands for it as a factor."""

@@ -65,7 +65,9 @@ class NestWriter(Writer):
         return self._sum(coefs, c), _SUM
 
     def _sum(self, coefs: Mapping[Node, int], c: int) -> Rope:
-        out: list[Rope] = []
+        first = c > 0 and coefs and all(k < 0 for k in coefs.values())  # 33 - 2*x
+        out: list[Rope] = [str(c)] if first else []
+        c = 0 if first else c
         for t, k in self._sorted(coefs):
             if out:
                 out.append(" + " if k > 0 else " - ")

@@ -103,9 +103,9 @@ def store_in(state: State, d: Directive) -> State:
     return state.with_func(replace(fs, memory=str(d.option("in")), placed=True))
 
 
-@directive("store_as", "func", options=(Option("layout", "layout", required=True),))
-def store_as(state: State, d: Directive) -> State:
-    """How a Func's elements lie in its buffer: `store_as P layout i j -> j i` (column-major).
+@directive("layout", "func", options=(Option("layout", "layout", required=True),))
+def layout(state: State, d: Directive) -> State:
+    """How a Func's elements lie in its buffer: `layout P layout i j -> j i` (column-major).
 
     Errors: schedule.layout (wrong number of axes, not one-to-one).
     """

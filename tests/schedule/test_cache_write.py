@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.schedule.algorithms import ALL, accumulate, histogram, matmul, prefix_sum
+from tests.schedule.helpers import good, refused
+from tilewright.schedule.schedule import Schedule
+
+
+def test_nest(golden):
+    s = Schedule(matmul())
+    C = s["C.update"].tile("i", "j", "io", "jo", "ii", "ji", 2, 4).reorder("io", "jo", "k", "ii", "ji")
+    C.unroll("ii").vectorize("ji")
+    s.cache_write("C", at="C.update.jo")
+    golden(f"{s}\n\n{good(s)}")
+
+
+def test_reduction_outside_the_tile(golden):
+    """The first step computes the initial values into the tile, later ones load it."""
+    s = Schedule(matmul())
+    s["C.update"].split("k", "ko", "ki", 2).reorder("ko", "i", "j", "ki")
+    s.cache_write("C", at="C.update.i", memory="main")
+    golden(f"{s}\n\n{good(s)}")
+
+
+def test_inout_is_loaded():
+    s = Schedule(accumulate())
+    s["C.update"].split("i", "io", "ii", 2)
+    s.cache_write("C", at="C.update.io", memory="main")
+    assert "load C_tile" in good(s)
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_every_loop_of_every_stage(name):
+    first = Schedule(ALL[name]())
+    for key, stage in first.state.stages.items():
+        for loop in stage.loops:
+            s = Schedule(ALL[name]())
+            for f in s.state.funcs:
+                s[f].compute_root()
+            s.cache_write(key[0], at=s.state.loop_address(key, loop.name), memory="main")
+            good(s)
+
+
+def test_scatter_is_loaded_and_stored():
+    s = Schedule(histogram())
+    s.cache_write("hist", at="hist.update.y", memory="main")
+    nest = good(s)
+    assert "load hist_tile" in nest
+    assert "store hist_tile" in nest
+
+
+def test_scan():
+    s = Schedule(prefix_sum())
+    s["s.update"].split("k", "ko", "ki", 2)
+    s.cache_write("s", at="s.update.ko", memory="main")
+    good(s)
+
+
+def test_errors():
+    s = Schedule(matmul())
+    C = s["C.update"]
+    C.split("i", "io", "ii", 2)
+    refused(s, "layout", lambda: s.cache_write("C", at="C.update.io", layout="i -> i"))
+    refused(s, "unknown-func", lambda: s.cache_write("D", at="C.update.io"))
+    s.cache_write("C", at="C.update.io", memory="main")
+    refused(s, "tile-twice", lambda: s.cache_write("C", at="C.update.j"), "has the tile C_tile at io already")
+    refused(s, "vector-inside", lambda: C.vectorize("io", 2), "C_tile would stand inside")
+    good(s)
+
+
+def test_gaps():
+    s = Schedule(matmul())
+    C = s["C.update"].split("i", "io", "ii", 2).reorder("ii", "io")
+    refused(s, "tile-gaps", lambda: s.cache_write("C", at="C.update.ii"), "io runs inside, but ii not wholly")
+    C.reorder("io", "ii")
+    s.cache_write("C", at="C.update.ii", memory="main")
+    good(s)
+    refused(s, "tile-gaps", lambda: C.reorder("ii", "io"))
+    s = Schedule(matmul())
+    C = s["C.update"].fuse("i", "j", "t").split("t", "to", "ti", 3)
+    refused(s, "tile-gaps", lambda: s.cache_write("C", at="C.update.to"), "a part of the fused loop t")
+    s.cache_write("C", at="C.update.ti", memory="main")
+    good(s)
+
+
+def test_vector_loops():
+    s = Schedule(matmul())
+    s["C.update"].vectorize("j", 4)
+    refused(s, "vector-inside", lambda: s.cache_write("C", at="C.update.j_v"))
+    refused(s, "vector-inside", lambda: s.cache_write("C", at="C.update.k"))
+
+
+def test_register_size():
+    s = Schedule(matmul())
+    s.cache_write("C", at="C.update.i")
+    refused(s, "register-size", s.check, "C_tile[1, max(N, 0)]", "not constant")
+
+
+def test_foreign_loop():
+    s = Schedule(ALL["two_outputs"]())
+    refused(s, "foreign-loop", lambda: s.cache_write("p", at="q.i"), "q.i is no loop of p", "p.init.i")
+    t = Schedule(ALL["blur"]())
+    refused(t, "inlined", lambda: t.cache_write("blur_x", at="blur_x.y"))

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from tests.schedule.algorithms import convolution, histogram, largest, matmul, prefix_sum, triangle
+from tests.schedule.helpers import good, refused
+from tilewright.schedule.schedule import Schedule
+
+
+def test_nest(golden):
+    s = Schedule(matmul())
+    s["C.update"].split("k", "ko", "ki", 2).rfactor("ki", "part")
+    golden(f"{s}\n\n{good(s)}")
+
+
+def test_every_reduction():
+    for make, stage, loop in (
+        (matmul, "C.update", "k"), (histogram, "hist.update", "y"), (histogram, "hist.update", "x"), (largest, "arg.update", "j"),
+        (convolution, "conv.update", "dy"), (convolution, "conv.update", "dx"), (triangle, "t.update", "x"),
+    ):  # fmt: skip
+        s = Schedule(make())
+        s[stage].rfactor(loop, "part")
+        good(s)
+
+
+def test_partials_can_be_scheduled():
+    s = Schedule(matmul())
+    s["C.update"].split("k", "ko", "ki", 2).rfactor("ki", "part")
+    s["part"].compute_root()
+    s["part.update[0]"].parallel("i")
+    good(s)
+
+
+def test_errors():
+    s = Schedule(matmul())
+    refused(s, "rfactor-pure", lambda: s["C.update"].rfactor("i", "part"))
+    refused(s, "name-twice", lambda: s["C.update"].rfactor("k", "C"))
+    t = Schedule(prefix_sum())
+    refused(t, "not-associative", lambda: t["s.update"].rfactor("k", "part"))

@@ -1,0 +1,56 @@
+"""store_in, layout, prefetch."""
+
+from __future__ import annotations
+
+from tests.schedule.algorithms import accumulate, blur, edge_blur, matmul, two_outputs
+from tests.schedule.helpers import good, refused
+from tilewright.schedule.schedule import Schedule
+
+
+def test_nest(golden):
+    s = Schedule(blur())
+    s["blur_y"].tile("y", "x", "yo", "xo", "yi", "xi", 2, 4)
+    s["blur_x"].compute_at("blur_y.xo").store_in("spm").layout("y x -> x y")
+    s.prefetch("A", at="blur_x.y", distance=2)
+    golden(f"{s}\n\n{good(s)}")
+
+
+def test_outputs_are_copied_out(golden):
+    s = Schedule(matmul())
+    s["C"].layout("i j -> j//4 i j%4")
+    golden(f"{s}\n\n{good(s)}")
+    s = Schedule(two_outputs())
+    s["p"].layout("i j -> j i").store_in("spm")
+    good(s)
+
+
+def test_inout_stays():
+    s = Schedule(accumulate())
+    refused(s, "inout-storage", lambda: s["C"].store_in("spm"))
+    refused(s, "inout-storage", lambda: s["C"].layout("i j -> j i"))
+
+
+def test_inlined_has_no_storage():
+    s = Schedule(blur())
+    refused(s, "inlined", lambda: s["blur_x"].store_in("spm"), "compute_root()")
+    s["blur_x"].compute_root().store_in("spm")
+    refused(s, "inlined", lambda: s["blur_x"].compute_inline())
+
+
+def test_memories_of_a_machine():
+    s = Schedule(blur(), machine="snitch-cluster")
+    s["blur_x"].compute_at("blur_y.y")
+    refused(s, "memory", lambda: s["blur_x"].store_in("nowhere"), "nowhere")
+    s["blur_x"].store_in("main").store_in(s.machine.memories[1].name)
+    good_text = str(s)
+    assert "store_in blur_x in main" in good_text
+
+
+def test_prefetch_errors():
+    s = Schedule(edge_blur())
+    s.prefetch("A", at="blur_y.y")
+    refused(s, "prefetch-twice", lambda: s.prefetch("A", at="blur_y.y", distance=2))
+    refused(s, "not-read", lambda: s.prefetch("B", at="blur_y.y"), "it reads A")
+    refused(s, "not-read", lambda: s["blur_x"].compute_root(), "A is not read by blur_y", "prefetched")
+    refused(s, "factor", lambda: s.prefetch("A", at="blur_y.x", distance=-1))
+    good(s)

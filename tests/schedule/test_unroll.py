@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from tests.schedule.algorithms import blur, gradient, matmul
+from tests.schedule.helpers import good, refused
+from tilewright.schedule.schedule import Schedule
+
+
+def test_nest(golden):
+    s = Schedule(matmul())
+    s["C.update"].unroll("k", 3).unroll("j", 2)
+    golden(f"{s}\n\n{good(s)}")
+
+
+def test_whole_loop():
+    s = Schedule(gradient(3, 4))
+    s["gradient"].unroll("x").unroll("y").unroll("y")
+    good(s)
+
+
+def test_symbolic_extent_is_refused_at_once():
+    s = Schedule(matmul())
+    refused(s, "extent", lambda: s["C.update"].unroll("k"), "known only at the call", "unroll('k', 8)")
+    refused(s, "extent", lambda: s["C.init"].unroll("i"))
+    s["C.init"].split("i", "io", "ii", 4)
+    refused(s, "extent", lambda: s["C.init"].unroll("io"))
+    good(s)
+
+
+def test_an_extent_that_placement_makes_constant():
+    s = Schedule(blur())
+    s["blur_x"].compute_root().unroll("y")
+    refused(s, "extent", s.check, "blur_x.y can't be unrolled", "split it first")
+    s["blur_x"].compute_at("blur_y.y")
+    good(s)
