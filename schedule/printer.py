@@ -137,7 +137,7 @@ class _Printer:
 
     def assignment(self, n: Assign, indent: int) -> str:
         at = ", ".join(map(self.expression, n.indices))
-        left = f"{n.tensor.name}[{at}]"
+        left = f"{'output ' if isinstance(n.tensor, OutputArray) else ''}{n.tensor.name}[{at}]"
         types = [v.dtype for v in n.values]
         if len(n.values) != 1:
             values = ", ".join(map(self.expression, n.values, types))

@@ -10,10 +10,12 @@ from tilewright.lang.ir import Node, integer
 from tilewright.lang.text.expression import Rope, Writer, comma, join, plain_name, shared
 from tilewright.lang.text.rules import ATOM, COMPARE, PRECEDENCE
 from tilewright.lang.types import index
+from tilewright.schedule.ranges import spread
 
 _SUM, _PRODUCT = PRECEDENCE["add"], PRECEDENCE["mul"]
 _INDEX = frozenset(["add", "mul", "floordiv", "mod", "min", "max"])
 _FLIPPED = {"lt": ">", "le": ">=", "gt": "<", "ge": "<=", "eq": "==", "ne": "!="}
+_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
@@ -44,11 +46,17 @@ class NestWriter(Writer):
             return self._index(n)
         if n.op in _SIGNS and n.args[0].dtype is index:
             return self._condition(n), COMPARE
+        if n.op == "not" and n.args[0].op in _NEGATED and n.args[0].args[0].dtype is index:
+            c = n.args[0]
+            return self._condition(ir.node(_NEGATED[c.op], c.dtype, c.args)), COMPARE
         return super()._one(n)
 
     def _index(self, n: Node) -> tuple[Rope, int]:
         if n.op in ("min", "max"):
-            return (f"{n.op}(", comma(self.write(a) for a in _terms(n, n.op)), ")"), ATOM
+            n = _shifted(n, integer(0))
+            if n.op not in ("min", "max"):
+                return self.part(n)
+            return (f"{n.op}(", comma(self.write(a) for a in spread(n, n.op)), ")"), ATOM
         if n.op in ("floordiv", "mod"):
             a, b = n.args
             sign = "//" if n.op == "floordiv" else "%"
@@ -59,7 +67,7 @@ class NestWriter(Writer):
             if t is n:  # a product of symbols
                 return (self._within(n.args[0], _PRODUCT), "*", self._within(n.args[1], _PRODUCT + 1)), _PRODUCT
             if k == 1 and t.op in ("min", "max"):  # min(a, b) + 1 is min(a + 1, b + 1)
-                return self._index(_shifted(t, c))
+                return self._index(_shifted(t, integer(c)))
             if k > 0 and not c:
                 return self._multiple(t, k), _PRODUCT
         return self._sum(coefs, c), _SUM
@@ -101,16 +109,26 @@ class NestWriter(Writer):
         return (self._sum(plus, 0), f" {sign} ", self._sum(minus, -c))
 
 
-def _terms(n: Node, op: str) -> list[Node]:
-    return [t for a in n.args for t in _terms(a, op)] if n.op == op else [n]
-
-
-def _shifted(n: Node, c: int) -> Node:
+def _shifted(n: Node, shift: Node) -> Node:
+    """min(a, x + min(b, c)) + shift as one flat min; max likewise."""
     build = simplify.minimum if n.op == "min" else simplify.maximum
-    first, *rest = (simplify.add(t, integer(c)) for t in _terms(n, n.op))
+    first, *rest = (simplify.add(t, shift) for t in _flat(n, n.op))
     for t in rest:
         first = build(first, t)
     return first
+
+
+def _flat(n: Node, op: str) -> list[Node]:
+    out: list[Node] = []
+    for t in spread(n, op):
+        coefs, c = simplify.linear(t)
+        inner = [a for a, k in coefs.items() if a.op == op and k == 1]
+        if len(inner) != 1:
+            out.append(t)
+            continue
+        rest = simplify.from_linear({a: k for a, k in coefs.items() if a is not inner[0]}, c)
+        out.extend(simplify.add(rest, x) for x in _flat(inner[0], op))
+    return out
 
 
 def write(
