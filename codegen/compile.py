@@ -20,7 +20,7 @@ from tilewright.codegen.flatten import ANY, CONTIGUOUS, UNIT
 from tilewright.codegen.interface import argument_roles, signature
 from tilewright.codegen.jit import load
 from tilewright.codegen.lower import Lowered, Request, lower
-from tilewright.lang.binding import Bound, bind, index_value
+from tilewright.lang.binding import Bound, bind, folds, index_value
 from tilewright.lang.errors import ArgumentError, CompileError, ScheduleError, TilewrightError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
@@ -271,8 +271,8 @@ def _check_output(name: str, dtype: np.dtype, shape: tuple[int, ...], a: Any) ->
         problem = "is read-only"
     elif not a.flags.aligned or any(s % a.itemsize for s in a.strides):
         problem = "is misaligned"
-    elif 0 in a.strides and any(n > 1 and s == 0 for n, s in zip(a.shape, a.strides, strict=True)):
-        problem = "is a broadcast view: several elements share one place"
+    elif folds(a):
+        problem = "is a broadcast or sliding view: several elements share one place"
     if problem:
         raise ArgumentError(f"out= for {name} {problem}", code="argument.out", where=user_location(), hint="np.empty(shape, dtype)")
 

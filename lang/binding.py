@@ -35,7 +35,10 @@ class Bound:
 
 
 def bind(
-    p: Pipeline, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None
+    p: Pipeline,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Bound:
     """Check the arguments of a call against a pipeline's parameters.
 
@@ -116,7 +119,9 @@ def _by_name(p: Pipeline, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dic
 def _array(p: Pipeline, q: Array, value: Any, inout: bool) -> np.ndarray:
     a = _exported(p, q, value, inout)
     if a.dtype.hasobject:
-        raise bad(p, "object", f"{q.name} is an array of Python objects", f"convert it: x.astype({_numpy_name(q.dtype)})")
+        raise bad(
+            p, "object", f"{q.name} is an array of Python objects", f"convert it: x.astype({_numpy_name(q.dtype)})"
+        )
     if not a.dtype.isnative:
         raise bad(
             p, "byte-order", f"{q.name} has the byte order of another machine ({a.dtype.str})",
@@ -135,10 +140,24 @@ def _array(p: Pipeline, q: Array, value: Any, inout: bool) -> np.ndarray:
         raise bad(p, "rank", f"{q.name} must have {q.ndim} axes ({q!r}) and has {a.ndim}: shape {a.shape}")
     if inout:
         if not a.flags.writeable:
-            raise bad(p, "read-only", f"{q.name} is written (inout) and is read-only", "pass a writable array: x.copy()")
-        if any(n > 1 and s == 0 for n, s in zip(a.shape, a.strides, strict=True)):
+            raise bad(
+                p, "read-only", f"{q.name} is written (inout) and is read-only", "pass a writable array: x.copy()"
+            )
+        if folds(a):
             raise bad(p, "overlap", f"{q.name} is written (inout) and its elements share memory", "pass x.copy()")
     return a
+
+
+def folds(a: np.ndarray) -> bool:
+    """Whether elements of an array may share memory (broadcast or sliding views): such an array can't be written."""
+    if a.size == 0:
+        return False
+    reach = 0  # bytes from the first element to the last one along the axes seen so far
+    for step, n in sorted((abs(s), n) for s, n in zip(a.strides, a.shape, strict=True) if n > 1):
+        if step < reach + a.itemsize:
+            return True
+        reach += step * (n - 1)
+    return False
 
 
 def _numpy_name(t: DType) -> str:

@@ -357,10 +357,19 @@ class Builder:
         body = self.bodies[s.key]
         x = ranges.loops[depth]
         ahead = {x.var: simplify.add(x.var, integer(mark.distance))}
-        boxes = [r.box for r in reads(body, ranges.env(depth + 1)) if r.tensor.name == mark.tensor]  # type: ignore[arg-type]
-        tensor = next(r.tensor for r in reads(body, ranges.env(depth + 1)) if r.tensor.name == mark.tensor)  # type: ignore[arg-type]
+        found = [r for r in reads(body, ranges.env(depth + 1)) if r.tensor.name == mark.tensor]  # type: ignore[arg-type]
+        here = self.state.loop_address(s.key, mark.loop)
+        if not found:
+            raise refuse(f"{mark.tensor} is prefetched at {here} but not read there any more", "prefetch-lost",
+                         "prefetch before it is inlined or staged, or prefetch what is read now")  # fmt: skip
+        tensor = found[0].tensor
+        site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
+        stored = self._site(self.state.funcs[tensor.name].stored) if tensor.name in self.funcs else ()
+        if tuple(r.var for r in stored) != tuple(r.var for r in site[: len(stored)]):
+            raise refuse(f"{mark.tensor} does not exist yet at {here}", "prefetch-lost",
+                         "it is stored further in; prefetch what is copied into it instead")  # fmt: skip
         box = tuple(
-            Interval(*ir.substitute((r.lo, r.hi), ahead)) for r in _hull(boxes)  # type: ignore[arg-type]
+            Interval(*ir.substitute((r.lo, r.hi), ahead)) for r in _hull([r.box for r in found])  # type: ignore[arg-type]
         )
         return PrefetchNode(tensor, box, tensor is body.func)
 

@@ -225,6 +225,7 @@ def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, d
     """Enter the loops one by one: tighten bounds by the conditions, hand the rest on as guards."""
     pending = [c for c in conditions if c is not ir.TRUE]
     todo = {v for v in vars_.values()}
+    lanes: set[Node] = set()
     before, pending = _known(pending, todo)
     ranges: list[Range] = []
     full = {}
@@ -251,9 +252,10 @@ def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, d
                 continue
             assert g is not None
             rest = simplify.sub(g, simplify.mul(v, integer(k)))  # k*v + rest >= 0
-            inner = {t: Interval(full[t][0], simplify.sub(full[t][1], ONE)) for t in todo}
-            exact = not any(t in todo for t in ir.leaves([rest], "var"))
-            top = rest if exact else _most(rest, inner, todo)
+            hidden = todo | lanes  # a bound is the same for all lanes of a vector loop around
+            inner = {t: Interval(full[t][0], simplify.sub(full[t][1], ONE)) for t in hidden}
+            exact = not any(t in hidden for t in ir.leaves([rest], "var"))
+            top = rest if exact else _most(rest, inner, hidden)
             if top is None:
                 left.append(c)
                 continue
@@ -263,6 +265,8 @@ def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, d
                 start = simplify.maximum(start, simplify.neg(simplify.floordiv(top, integer(k))))
             if not exact:
                 left.append(c)
+        if x.mode == "vectorize":
+            lanes.add(v)
         now, pending = _known(left, todo)
         ranges.append(Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now)))
     return StageRanges(tuple(ranges), values, domain, tuple(before), shifts, spare)
