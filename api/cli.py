@@ -70,7 +70,6 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("demo", _demo, "run the demonstration: a real photograph, and real-size matrices")
     made.add_argument("--out", default="demo-output", metavar="FOLDER", help="where the pictures go (default: demo-output)")
-    made.add_argument("--threads", type=_positive, metavar="N", help="threads of ours and of NumPy's BLAS (default: all)")
 
     made = command("show", _show, "print algorithm, schedule, loop nest and buffers",
                    "With all sizes given, buffers have their bytes.")  # fmt: skip
@@ -157,12 +156,6 @@ def _dtypes(text: str) -> dict[str, Any]:
     return out
 
 
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
-    return int(text)
-
-
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "schedule": args.schedule, "sizes": args.size, "statics": args.static, "dtypes": args.dtype, "mode": args.mode,
@@ -179,7 +172,10 @@ def _print(args: argparse.Namespace, text: Any, data: Callable[[], Any]) -> None
 def _demo(args: argparse.Namespace) -> int:
     from tilewright.demo import demo
 
-    report = demo(args.out, threads=args.threads, say=(lambda text: None) if args.json else print)
+    try:
+        report = demo(args.out, say=(lambda text: None) if args.json else print)
+    except OSError as e:
+        return _fail(f"can't write the pictures to {args.out}: {e.strerror}", MISUSE)
     if args.json:
         print(json.dumps(report.as_json(), indent=2))
     return GOOD if report.ok else FAILED
