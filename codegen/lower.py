@@ -13,6 +13,8 @@ from tilewright.codegen import loops as L
 from tilewright.codegen.flatten import flatten
 from tilewright.codegen.partition import partition
 from tilewright.codegen.requirements import requirements
+from tilewright.codegen.single import unwrap
+from tilewright.codegen.work import annotate
 from tilewright.lang import ir
 from tilewright.lang.ir import Node
 from tilewright.schedule.build import build_nest
@@ -50,6 +52,10 @@ def _flatten(nest: Any, r: Request) -> Any:
     return replace(program, requirements=(*requirements(r.state.pipeline), *program.requirements))
 
 
+def _single(p: Any, r: Request) -> Any:
+    return replace(p, body=unwrap(p.body))
+
+
 def _partition(p: Any, r: Request) -> Any:
     return replace(p, body=partition(p.body))
 
@@ -69,11 +75,17 @@ def _functions(p: Any, r: Request) -> Any:
     return replace(p, body=L.map_values(p.body, fn))
 
 
+def _work(p: Any, r: Request) -> Any:
+    return replace(p, body=annotate(p.body))
+
+
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("nest", _nest),
     ("flatten", _flatten),
+    ("single", _single),
     ("partition", _partition),
     ("functions", _functions),
+    ("work", _work),
 )
 
 

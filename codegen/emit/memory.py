@@ -120,9 +120,20 @@ def _load_contiguous(r: Region, b: Buffer, a: Access, first: int, mask: str | No
     p, align = address(r, b, a.terms, first), alignment(b, a.terms, first)
     if mask is None:
         return f.op(f"load {ty}, ptr {p}, align {align}")
+    if _private_vector(r, b, a, first):
+        return f.select(n, mask, ty, f.op(f"load {ty}, ptr {p}, align {align}"), "zeroinitializer")
     name, m = f"llvm.masked.load.{suffix(element, n)}.p0", f"<{n} x i1>"
     f.declare(name, ty, f"ptr, {m}, {ty}")
     return f.op(f"call {ty} @{name}(ptr align {align} {p}, {m} {mask}, {ty} zeroinitializer)")
+
+
+def _private_vector(r: Region, b: Buffer, a: Access, first: int) -> bool:
+    """Whether a whole vector at a known place of this function's frame may be touched whatever the mask.
+
+    Such accesses, blended, keep the buffer in registers, where masked ones would not (stacked buffers are padded by
+    a vector).
+    """
+    return b in r.stacked and not a.terms and 0 <= first < b.size.attr  # type: ignore[union-attr]
 
 
 def _load_window(r: Region, b: Buffer, a: Access) -> str:
@@ -206,8 +217,7 @@ def _store_contiguous(r: Region, b: Buffer, a: Access, first: int, x: str, mask:
     p, align = address(r, b, a.terms, first), alignment(b, a.terms, first)
     if mask is None:
         f.do(f"store {ty} {x}, ptr {p}, align {align}")
-    elif b in r.stacked and not a.terms and 0 <= first < b.size.attr:  # type: ignore[union-attr]
-        # private memory of this function: blending keeps it in registers (stacked buffers are padded by a vector)
+    elif _private_vector(r, b, a, first):
         old = f.op(f"load {ty}, ptr {p}, align {align}")
         f.do(f"store {ty} {f.select(n, mask, ty, x, old)}, ptr {p}, align {align}")
     else:

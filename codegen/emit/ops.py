@@ -55,7 +55,12 @@ def _extreme(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> s
     if not t.is_float:
         return f.intrinsic(f"llvm.{'s' if t.kind == 'i' else 'u'}{m.op}", s, n, xs)
     ty = shaped(s, n)
-    wins = f.op(f"fcmp {'ogt' if m.op == 'max' else 'olt'} {ty} {a}, {b}")
+    better = "gt" if m.op == "max" else "lt"
+    c = m.args[1].attr if m.args[1].op == "const" else None
+    if c is not None and c == c:  # b unless it loses: that is a where a is NaN, and one instruction where b is no zero
+        wins = f.op(f"fcmp o{better if c else better[0] + 'e'} {ty} {b}, {a}")
+        return f.select(n, wins, ty, b, a)
+    wins = f.op(f"fcmp o{better} {ty} {a}, {b}")
     out = f.select(n, wins, ty, a, b)
     if m.args[0].op == "const" and m.args[0].attr == m.args[0].attr:
         return out

@@ -1,0 +1,80 @@
+"""Loops of at most one iteration lose their variable, and only those."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.codegen.emit_support import argument, loop, program, put
+
+import tilewright as tw
+from tilewright import testing
+from tilewright.codegen import loops as L
+from tilewright.codegen.dump import dump
+from tilewright.codegen.single import unwrap
+from tilewright.lang import ir, simplify
+from tilewright.lang.ir import integer
+from tilewright.lang.types import i64
+
+OUT = argument("out", i64, 0)
+M, K = tw.sizes("M K")
+I, J, N = ir.var("i"), ir.var("j"), ir.size("N")
+
+
+def text(body: L.Stmt) -> str:
+    return dump(program((OUT,), unwrap(body), sizes=("N",)))
+
+
+def point(stop: ir.Node, body: L.Stmt, mode: str = L.SERIAL) -> L.For:
+    return loop(J, stop, body, mode, start=I)
+
+
+ROW = put(OUT, simplify.add(J, integer(3)), ir.node("cast", i64, (J,)))
+NEXT = simplify.add(I, integer(1))
+
+
+@pytest.mark.parametrize("mode", [L.SERIAL, L.UNROLL])
+def test_a_loop_that_runs_once_gives_way_to_its_body(mode):
+    out = text(loop(I, N, point(NEXT, ROW, mode)))
+    assert "out[i + 3]" in out and "for j" not in out
+
+
+def test_a_loop_that_may_not_run_stays_around_its_body():
+    out = text(loop(I, N, point(simplify.minimum(NEXT, N), ROW)))
+    assert "out[i + 3]" in out and "for j in i.." in out
+
+
+def test_starts_of_outer_loops_reach_inner_ones():
+    k = ir.var("k")
+    inner = loop(k, simplify.add(J, integer(1)), put(OUT, k, integer(0)), start=J)
+    assert "out[i]" in text(loop(I, N, point(NEXT, inner)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        point(simplify.add(I, integer(2)), ROW),
+        point(simplify.minimum(N, integer(8)), ROW),
+        point(NEXT, ROW, L.PARALLEL),
+        point(NEXT, L.Allocate(L.Buffer("t", i64, J), ROW)),
+    ],
+)
+def test_other_loops_stay_as_they_are(body):
+    assert "out[j + 3]" in text(loop(I, N, body))
+
+
+def test_what_a_row_needs_is_computed_there_without_loops_over_one_row():
+    @tw.kernel
+    def centred(X: tw.f32[M, K]):
+        i, j = tw.vars("i j")
+        k = tw.rdom(k=K)
+        Y = tw.func("Y")
+        Y[i, j] = X[i, j] - tw.max(X[i, k], over=k, name="top")
+        return Y[:M, :K]
+
+    s = centred.schedule()
+    s["top"].compute_at("Y.i")
+    s["top.update"].vectorize("k", 16)
+    fast = centred.compile(s)
+    assert "for top.update.i" not in fast.source and "for top.update.i" in fast.dump("flatten")
+    x = np.random.default_rng(0).standard_normal((5, 37), dtype=np.float32)
+    testing.assert_bitwise(fast(x), centred.reference(x))
