@@ -1,10 +1,10 @@
 """For tests of kernels and schedules: data for which every schedule must agree, and judgements without tolerances.
 
-    args = testing.exact_inputs(matmul, dict(M=64, N=64, K=1000))
-    testing.assert_bitwise(fast(**args), matmul.reference(**args), zeros=True)
+args = testing.exact_inputs(matmul, dict(M=64, N=64, K=1000))
+testing.assert_bitwise(fast(**args), matmul.reference(**args), zeros=True)
 
-    args = testing.random_inputs(matmul, dict(M=64, N=64, K=1000))
-    testing.assert_within_bound(matmul, fast(**args), **args)
+args = testing.random_inputs(matmul, dict(M=64, N=64, K=1000))
+testing.assert_within_bound(matmul, fast(**args), **args)
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def assert_within_bound(
     judging.require_within_bound(p, bind(p, args, kwargs, sizes), result)
 
 
-def check_schedules(kernel: Any, schedules: Iterable[Any], args: tuple, independent: Any, statics: Mapping[str, Any] | None = None) -> None:
+def check_schedules(
+    kernel: Any, schedules: Iterable[Any], args: tuple, independent: Any, statics: Mapping[str, Any] | None = None
+) -> None:
     """Run a kernel with its default schedule and with those that functions make, judge each and print a line for it.
 
     Every result, and that of an `independent` implementation (best in f64, then cast), must lie within the kernel's

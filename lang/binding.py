@@ -261,10 +261,13 @@ class _Sizes:
             todo = left
         missing = [s for s in self.p.sizes if s not in self.known]
         if missing:
+            what = "the size" if len(missing) == 1 else "the sizes"
             raise bad(
-                self.p, "size-undetermined", f"no input determines the size{'s' * (len(missing) > 1)} {', '.join(missing)}",
+                self.p,
+                "size-undetermined",
+                f"no input determines {what} {', '.join(missing)}",
                 f"give it: sizes=dict({', '.join(f'{m}=...' for m in missing)})",
-            )  # fmt: skip
+            )
         return {s: self.known[s] for s in self.p.sizes}
 
     def _one(self, q: Array, axis: int, given: int) -> bool:

@@ -74,7 +74,11 @@ def put(
 
 
 def flat_points(
-    data: np.ndarray, origin: Sequence[int], where: Sequence[np.ndarray], shape: tuple[int, ...], mask: np.ndarray | None
+    data: np.ndarray,
+    origin: Sequence[int],
+    where: Sequence[np.ndarray],
+    shape: tuple[int, ...],
+    mask: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray | slice]:
     """Positions in the flattened (C-contiguous) buffer, in C order of `shape`, and which points they belong to."""
     kept = slice(None) if mask is None else np.broadcast_to(mask, shape).reshape(-1)
@@ -106,9 +110,9 @@ def _separate(
 def _run(line: np.ndarray, origin: int, n: int) -> slice | np.ndarray:
     first, last = int(line[0]) - origin, int(line[-1]) - origin
     step = int(line[1]) - int(line[0])
-    if step > 0 and first >= 0 and last < n and last - first == step * (len(line) - 1):
-        if len(line) == 2 or (line[1:] - line[:-1] == step).all():
-            return slice(first, last + 1, step)
+    inside = first >= 0 and last < n
+    if inside and step > 0 and (len(line) == 2 or (line[1:] - line[:-1] == step).all()):
+        return slice(first, last + 1, step)
     return np.clip(line - origin, 0, n - 1)
 
 

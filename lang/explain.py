@@ -23,7 +23,7 @@ LOADS = 12  # values that are shown of one definition
 SEARCH = 1 << 20  # points of a reduction that are searched for those that write the element
 
 
-def why(p: Pipeline, bound: Bound, out: Sequence[int] = (), output: int = 0, depth: int = 3) -> str:
+def why(p: Pipeline, bound: Bound, out: Sequence[int] | int = (), output: int = 0, depth: int = 3) -> str:
     """The expression of element `out` of an output with the values in it, as nested lines.
 
     Funcs that it reads are explained in turn, `depth` levels deep. Of a reduction the first points and the last are
@@ -32,7 +32,7 @@ def why(p: Pipeline, bound: Bound, out: Sequence[int] = (), output: int = 0, dep
     if not 0 <= output < len(p.outputs):
         raise _no_such(p, f"output {output}", f"there are {len(p.outputs)} outputs")
     o = p.outputs[output]
-    at = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    at: tuple[int, ...] = (out,) if isinstance(out, int) else tuple(out)
     starts, stops = index_values(o.starts, bound.env), index_values(o.stops, bound.env)
     shape = tuple(b - a for a, b in zip(starts, stops, strict=True))
     if len(at) != len(shape) or not all(-n <= i < n for i, n in zip(at, shape, strict=True)):

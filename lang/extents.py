@@ -13,6 +13,7 @@ from tilewright.lang.values import Env, index_values
 
 Span = tuple[tuple[int, int], ...]  # (start, stop) an axis; start == stop where the axis is empty
 
+
 def spans(p: Pipeline, env: Env) -> dict[Func, Span]:
     """The region of every Func that runs at the sizes (and index scalars) in `env`, by name, in order."""
     found, memo = required(p), {}
@@ -75,7 +76,8 @@ def check_inputs(p: Pipeline, env: Env) -> None:
     """
     memo: dict[Node, Any] = {}
     for u, span in _input_spans(p, env):
-        array: Array = u.tensor.inout if isinstance(u.tensor, InoutFunc) else u.tensor
+        array = u.tensor.inout if isinstance(u.tensor, InoutFunc) else u.tensor
+        assert isinstance(array, Array)
         extents = index_values(array.extents, env, memo)
         for k, ((start, stop), n) in enumerate(zip(span, extents, strict=True)):
             if start < 0 or stop > n:

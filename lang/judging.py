@@ -71,9 +71,8 @@ def _same(x: np.ndarray, y: np.ndarray, zeros: bool) -> np.ndarray:
 def _mismatch(name: str, x: np.ndarray, y: np.ndarray, wrong: np.ndarray, how: str) -> MismatchError:
     first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
     place = f"[{', '.join(map(str, first))}]" if first else ""
-    return MismatchError(
-        f"{name}: {int(wrong.sum())} of {wrong.size} elements {how}; the first is {name}{place}: {x[first]!r} and {y[first]!r}"
-    )
+    count = f"{int(wrong.sum())} of {wrong.size} elements"
+    return MismatchError(f"{name}: {count} {how}; the first is {name}{place}: {x[first]!r} and {y[first]!r}")
 
 
 def require_within_bound(p: Pipeline, bound: Bound, result: Any) -> list[ErrorBound]:

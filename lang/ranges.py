@@ -17,7 +17,7 @@ from tilewright.lang.values import Env, index_values
 
 LIMIT = 1 << 62
 
-_ARITHMETIC = frozenset("add sub mul neg".split())
+_ARITHMETIC = frozenset(["add", "sub", "mul", "neg"])
 
 
 def check_ranges(p: Pipeline, env: Env) -> None:

@@ -109,9 +109,10 @@ def require_bounded(box: Box, what: str, indices: tuple[Node, ...], d: Definitio
     """Raise BoundsError unless every axis of `box` has both bounds."""
     for k, r in enumerate(box):
         if not r.bounded:
+            side = "lower" if r.lo is None else "upper"
             raise BoundsError(
-                f"axis {k} of {what} is indexed with {indices[k]!r}, which has no {'lower' if r.lo is None else 'upper'}"
-                f" bound, in a definition of {d.func.name}",
+                f"axis {k} of {what} is indexed with {indices[k]!r}, which has no {side} bound,"
+                f" in a definition of {d.func.name}",
                 code="bounds.unbounded",
                 where=d.location,
                 hint="limit the index: tw.clamp(index, 0, n - 1)",
@@ -123,7 +124,7 @@ def require_bounded(box: Box, what: str, indices: tuple[Node, ...], d: Definitio
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """`consumer` (a definition or an output) needs `box` of `tensor`, if `guard` holds: where it does not, nothing runs."""
+    """`consumer` (a definition or an output) needs `box` of `tensor` if `guard` holds; else it does not run at all."""
 
     consumer: Definition | Output
     tensor: Any

@@ -113,9 +113,7 @@ class Running:
         v, e, ambiguous = value
         return [(v, "sum"), (np.abs(v), "sum"), (e, "sum"), (ambiguous.astype(np.float64), "sum")]
 
-    def total(
-        self, d: Definition, sign: float, state: Shadow, parts: list[np.ndarray], count: np.ndarray
-    ) -> Shadow:
+    def total(self, d: Definition, sign: float, state: Shadow, parts: list[np.ndarray], count: np.ndarray) -> Shadow:
         (v, size, e, flags), t = parts, d.func.dtypes[0]
         u = _FORMAT[t.compute.name][0] + (_FORMAT[t.name][0] if t.is_storage_only else 0.0)
         eta = _FORMAT[t.name][1]

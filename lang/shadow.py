@@ -60,9 +60,7 @@ class Rules(Protocol):
         """What must be known of the terms of a sum: arrays, and how each is reduced over them ("sum" or "min")."""
         ...
 
-    def total(
-        self, d: Definition, sign: float, state: Shadow, parts: list[np.ndarray], count: np.ndarray
-    ) -> Shadow:
+    def total(self, d: Definition, sign: float, state: Shadow, parts: list[np.ndarray], count: np.ndarray) -> Shadow:
         """`state + sign * sum of count terms` in any order, from the reduced `terms`."""
         ...
 

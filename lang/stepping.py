@@ -215,7 +215,7 @@ _ACCUMULATE = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 _SCATTER = _ACCUMULATE
-_SWAPPABLE = frozenset("add mul and or xor".split())
+_SWAPPABLE = frozenset(["add", "mul", "and", "or", "xor"])
 
 
 def increment(plan: Plan) -> tuple[str, Node] | None:
@@ -261,7 +261,7 @@ class _State:
 
     def store(self, values: Sequence[np.ndarray], mask: np.ndarray | None) -> None:
         """Put new values back; without a mask of their own for points that no step executes."""
-        executed = None if mask is None else full_rank(mask, len(self.shape)).any(axis=0, keepdims=True)
+        executed = None if mask is None else np.asarray(full_rank(mask, len(self.shape)).any(axis=0, keepdims=True))
         for k, v in enumerate(values):
             if self.whole:
                 self.values[k][...] = v
@@ -311,7 +311,7 @@ def _fold(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) 
             values = chunk.at(k)
             for n in plan.own:
                 values[n] = state[n.attr[1]]
-            _step(plan, values)
+            _step(plan, values, m)
             new = [values[v] for v in d.values]
             if masks is not None:
                 here = masks[min(k, len(masks) - 1)][None]
@@ -339,11 +339,12 @@ class _Chunk:
         return out
 
 
-def _step(plan: Plan, values: dict[Node, Any]) -> None:
+def _step(plan: Plan, values: dict[Node, Any], m: Machine) -> None:
     """Evaluate what depends on the Func itself, its loads being given."""
     for n in plan.step:
         if n not in values:
-            values[n] = apply(n, [values[a] for a in n.args])
+            args = [values[a] for a in n.args]
+            values[n] = m.load(n, args) if n.op == "load" else apply(n, args)
 
 
 # Scatters and recursions ----------------------------------------------------------------------------------------
@@ -363,6 +364,8 @@ def _scatter_by_ufunc(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], 
 
 def _point_by_point(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
     """The general case: each sequential point reads the Func as the one before left it."""
+    if prod(shape[1:]) == 1:
+        return _one_by_one(plan, env, shape, m)
     d, buffer, ndim = plan.d, m.buffers[plan.d.func], len(shape)
     chunk = _Chunk(plan.frontier, m.values(plan.frontier, env), ndim)
     mask = _mask(plan, env, m)
@@ -374,7 +377,7 @@ def _point_by_point(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m:
                 continue
             values = chunk.at(k)
             for n in plan.step:
-                if n.op == "load" and n.attr[0] is d.func:
+                if n.op == "load":
                     values[n] = m.load(n, [values[a] for a in n.args])
                 elif n not in values:
                     values[n] = apply(n, [values[a] for a in n.args])
@@ -382,3 +385,32 @@ def _point_by_point(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m:
             for data, v, t in zip(buffer.data, d.values, d.func.dtypes, strict=True):
                 new = np.broadcast_to(_stored_as(np.asarray(values[v]), t.np), (1, *shape[1:]))
                 put(data, buffer.origin, where, new, here)
+
+
+def _one_by_one(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:
+    """Sequential points of a single element each, on NumPy's scalars: much faster than arrays of one element."""
+    d, buffer, n = plan.d, m.buffers[plan.d.func], shape[0]
+    lines = [np.broadcast_to(v.reshape(-1), n) for v in m.values(plan.frontier, env)]
+    mask = _mask(plan, env, m)
+    executed = np.broadcast_to(True if mask is None else mask.reshape(-1), n)
+    types = [t.np.type for t in d.func.dtypes]
+    with np.errstate(all="ignore"):
+        for k in np.flatnonzero(executed):
+            values = {node: line[k] for node, line in zip(plan.frontier, lines, strict=True)}
+            for node in plan.step:
+                if node.op == "load" and node.attr[0] is d.func:
+                    got = _element(buffer.data[node.attr[1]], buffer.origin, [values[a] for a in node.args])
+                    values[node] = node.dtype.np.type(got)
+                elif node.op == "load":
+                    values[node] = m.load(node, [values[a] for a in node.args])
+                else:
+                    values[node] = apply(node, [values[a] for a in node.args])
+            at = tuple(int(values[i]) - o for i, o in zip(d.lhs, buffer.origin, strict=True))
+            for data, v, t in zip(buffer.data, d.values, types, strict=True):
+                data[at] = t(values[v])
+
+
+def _element(data: np.ndarray, origin: Sequence[int], where: Sequence[Any]) -> Any:
+    """One element; beyond the buffer (an arm that is not selected), the nearest."""
+    at = (min(max(int(i) - o, 0), n - 1) for i, o, n in zip(where, origin, data.shape, strict=True))
+    return data[tuple(at)]

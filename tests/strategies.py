@@ -1,4 +1,4 @@
-"""Hypothesis strategies for expressions, index expressions and pipelines of every kind, shared by the tests of all rooms.
+"""Hypothesis strategies for expressions, indices and pipelines of every kind, shared by the tests of all rooms.
 
 Import them as `from tests.strategies import expression_cases` (see tests/kernels.py for why that works). A case is a
 pipeline with the arrays to call it with.
@@ -33,7 +33,9 @@ class Case:
     arrays: dict[str, np.ndarray]
 
     def __repr__(self) -> str:
-        shown = "\n".join(f"  {d.func.name}[{d.number}] {list(d.lhs)} = {list(d.values)}" for d in self.pipeline.definitions())
+        shown = "\n".join(
+            f"  {d.func.name}[{d.number}] {list(d.lhs)} = {list(d.values)}" for d in self.pipeline.definitions()
+        )
         return f"Case(\n{shown}\n  {self.arrays})"
 
 
@@ -266,6 +268,6 @@ def pipelines(draw: Any, legal: bool = False) -> Pipeline:
 
 @st.composite
 def pipeline_cases(draw: Any) -> Case:
-    """A random pipeline with a small input, which is read through a periodic boundary condition: every read is legal."""
+    """A random pipeline with a small input that is read through a periodic boundary condition: every read is legal."""
     shape = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
     return Case(draw(pipelines(legal=True)), {"A": draw(arrays(types.i8, shape)).astype(np.int64)})

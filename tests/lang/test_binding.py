@@ -174,7 +174,8 @@ def test_two_inouts_may_not_overlap():
     [
         (f32, 1, np.float32(1)), (f32, 0.1, np.float32(0.1)), (f32, np.float64(0.5), np.float32(0.5)),
         (f32, float("inf"), np.float32("inf")), (f32, np.array(2.0), np.float32(2)), (f32, np.int8(3), np.float32(3)),
-        (i8, -128, np.int8(-128)), (i8, np.int64(5), np.int8(5)), (bool_, True, np.True_), (bool_, np.False_, np.False_),
+        (i8, -128, np.int8(-128)), (i8, np.int64(5), np.int8(5)), (bool_, True, np.True_),
+        (bool_, np.False_, np.False_),
         (bf16, 1.003, ml_dtypes.bfloat16(1.003)), (f16, 65504, np.float16(65504)),
         (bf16, ml_dtypes.bfloat16(2), ml_dtypes.bfloat16(2)),
     ],

@@ -1,4 +1,4 @@
-"""The reference path against an interpreter of its own: one point at a time, Python integers, correctly rounded floats."""
+"""The reference path against another interpreter: one point at a time, Python integers, correctly rounded floats."""
 
 import math
 import struct
@@ -19,7 +19,11 @@ from tilewright.lang.reference import run
 from tilewright.lang.types import DType, f32, index
 
 # digits of the significand, smallest exponent of a normal number, largest finite value
-FORMATS = {"f16": (11, -14, 65504.0), "bf16": (8, -126, 3.3895313892515355e38), "f32": (24, -126, 3.4028234663852886e38)}
+FORMATS = {
+    "f16": (11, -14, 65504.0),
+    "bf16": (8, -126, 3.3895313892515355e38),
+    "f32": (24, -126, 3.4028234663852886e38),
+}
 
 
 def nearest(x: Fraction, t: str) -> float:
@@ -73,11 +77,22 @@ def whole(op: str, x: float) -> float:
     return math.copysign({"floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc}[op](x), x)
 
 
-CODES = {"i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q", "f32": "f", "f64": "d"}
+CODES = {
+    "i8": "b",
+    "u8": "B",
+    "i16": "h",
+    "u16": "H",
+    "i32": "i",
+    "u32": "I",
+    "i64": "q",
+    "u64": "Q",
+    "f32": "f",
+    "f64": "d",
+}
 
 
 class Interpreter:
-    """Values of nodes at one point. `env` has variables and sizes by node or name; `load(tensor, component, at)` reads."""
+    """Values of nodes at one point. `env` has variables by node, sizes by name; `load(tensor, component, at)` reads."""
 
     def __init__(self, env: dict, load: Any):
         self.env, self.load, self.memo = env, load, {}
@@ -222,7 +237,9 @@ def test_pipelines(case):
 
 
 def test_the_interpreter_rounds_as_hardware_does():
-    values = np.concatenate([np.random.default_rng(0).standard_normal(300) * 10.0 ** k for k in (-45, -39, -7, 0, 4, 5, 38)])
+    values = np.concatenate(
+        [np.random.default_rng(0).standard_normal(300) * 10.0**k for k in (-45, -39, -7, 0, 4, 5, 38)]
+    )
     with np.errstate(all="ignore"):
         for t, dtype in (("f32", np.float32), ("f16", np.float16)):
             assert all(rounded(float(x), t) == float(y) for x, y in zip(values, values.astype(dtype), strict=True))

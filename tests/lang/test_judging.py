@@ -75,7 +75,9 @@ def test_a_matmul_bound_is_useful_and_holds_in_any_order():
     assert (e.bound <= 210 * 2.0**-24 * (np.abs(args["A"]).astype("f8") @ np.abs(args["B"]).astype("f8"))).all()
     wrong = backwards.copy()
     wrong[3, 4] += e.bound[3, 4] * 3
-    with pytest.raises(MismatchError, match=r"1 of 1200 elements lie outside their error bound; the first is result\[3, 4\]"):
+    with pytest.raises(
+        MismatchError, match=r"1 of 1200 elements lie outside their error bound; the first is result\[3, 4\]"
+    ):
         testing.assert_within_bound(p, wrong, **args)
 
 
@@ -132,7 +134,7 @@ def test_flips_are_ambiguous():
     assert f.ambiguous.tolist() == [False, True, False] and g.ambiguous.tolist() == [False, True, False]
     assert h.ambiguous.tolist() == [False, False, False]
     p = pipeline(steps)
-    with pytest.raises(ProvesNothingError, match="33.3% of the elements are ambiguous"):
+    with pytest.raises(ProvesNothingError, match=r"33\.3% of the elements are ambiguous"):
         testing.assert_within_bound(p, call(p, a), a)
 
 
@@ -267,7 +269,11 @@ def test_assert_bitwise():
     testing.assert_bitwise({"a": [np.arange(3)]}, {"a": [np.arange(3)]})
     testing.assert_bitwise(np.array(0.0), np.array(-0.0), zeros=True)
     for a, b, text in (
-        (np.array([0.0, 1.0]), np.array([-0.0, 1.0]), r"1 of 2 elements differ in their bits; the first is result\[0\]"),
+        (
+            np.array([0.0, 1.0]),
+            np.array([-0.0, 1.0]),
+            r"1 of 2 elements differ in their bits; the first is result\[0\]",
+        ),
         (np.zeros(2), np.zeros(2, "f4"), "float64"),
         (np.zeros(2), np.zeros(3), r"\[2\] and float64\[3\]"),
         ([np.zeros(2)], np.zeros(2), "structures"),

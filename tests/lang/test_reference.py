@@ -162,6 +162,28 @@ def test_a_recursion_along_one_axis_is_vectorised_over_the_other():
     assert same(call(rows, a), want)
 
 
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_recursions_that_jump_by_data(lanes):
+    """Indices that depend on the Func's own values, on both sides."""
+
+    def walk(A: i64[N]):
+        r, s, c = rdom(r=(1, N)), func("s"), func("c")
+        s[i, j] = cast(i64, 0)
+        s[r, j] = A[clamp(s[r - 1, j] + j, 0, N - 1)]
+        c[i] = cast(i64, 0)
+        c[clamp(c[r - 1] + 1, 0, N - 1)] = A[clamp(c[r], 0, N - 1)]
+        return s[:N, :lanes], c[:N]
+
+    a = rng().integers(0, 40, 40)
+    s, c = call(walk, a)
+    want_s, want_c = np.zeros((40, lanes), "i8"), np.zeros(40, "i8")
+    for r in range(1, 40):
+        for lane in range(lanes):
+            want_s[r, lane] = a[min(want_s[r - 1, lane] + lane, 39)]
+        want_c[min(want_c[r - 1] + 1, 39)] = a[want_c[r]]
+    assert same(s, want_s) and same(c, want_c)
+
+
 def test_a_reversed_left_side():
     def reverse(A: f32[N]):
         r, s = rdom(r=N), func("s")
@@ -437,7 +459,7 @@ def test_storage_types_round_at_every_step():
 
 def test_integers_at_their_extremes():
     def ops(A: i8[N], B: i8[N]):
-        names = "a s m d r n".split()
+        names = ["a", "s", "m", "d", "r", "n"]
         fs = [func(n) for n in names]
         x, y = A[i], B[i]
         for f, v in zip(fs, (x + y, x - y, x * y, x // y, x % y, -x), strict=True):
