@@ -64,11 +64,14 @@ class Block(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class For(Stmt):
+    """`work` (of a parallel loop): about how many cycles one iteration takes, an index node known before the loop."""
+
     var: Node
     start: Node
     stop: Node
     mode: str
     body: Stmt
+    work: Node | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.codegen.emit.region import Region
 from tilewright.codegen.emit.values import scalar
 from tilewright.codegen.loops import For, Stmt
+from tilewright.codegen.work import ENOUGH
 from tilewright.lang.errors import CompileError
 
 
@@ -61,9 +62,11 @@ def emit_parallel(r: Region, s: For, emit_statement: Callable[[Region, Stmt], No
     f.branch(f.op(f"icmp sgt i64 {trips}, 0"), enter, end)
     f.begin(enter)
     workers = f.op(f"load i64, ptr {context}")
-    one = f.op(f"icmp slt i64 {workers}, 2")
-    single = f.op(f"icmp eq i64 {trips}, 1")
-    f.branch(f.op(f"or i1 {one}, {single}"), serial, threads)
+    alone = f.op(f"or i1 {f.op(f'icmp slt i64 {workers}, 2')}, {f.op(f'icmp eq i64 {trips}, 1')}")
+    if s.work is not None:
+        whole = f.op(f"mul i64 {trips}, {scalar(r, s.work)}")
+        alone = f.op(f"or i1 {alone}, {f.op(f'icmp slt i64 {whole}, {ENOUGH}')}")
+    f.branch(alone, serial, threads)
 
     f.begin(serial)
     hole, i = f.hole(), f.name()

@@ -1,0 +1,65 @@
+"""How much one iteration of a parallel loop does, so that short loops don't wake other threads.
+
+An estimate in about processor cycles: operations times trip counts, a vector loop counts an eighth of its lanes.
+It decides nothing but who runs the iterations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.codegen import loops as L
+from tilewright.lang import ir, simplify
+from tilewright.lang.intervals import Interval, bounds
+from tilewright.lang.ir import Node, integer
+
+ONE = integer(1)
+ENOUGH = 40_000  # cycles of a whole loop (some 10 us) that are worth a second thread
+
+
+def annotate(s: L.Stmt) -> L.Stmt:
+    """`s` with the work of every outermost parallel loop."""
+    match s:
+        case L.Block(statements):
+            return L.Block(tuple(map(annotate, statements)))
+        case L.Allocate(buffer, body):
+            return L.Allocate(buffer, annotate(body))
+        case L.If(c, then, otherwise, versions):
+            return L.If(c, annotate(then), None if otherwise is None else annotate(otherwise), versions)
+        case L.For(var, start, stop, L.PARALLEL, body):
+            around = ((var, Interval(start, simplify.sub(stop, ONE))),)
+            return replace(s, work=_work(body, around))
+        case L.For():
+            return replace(s, body=annotate(s.body))
+    return s
+
+
+Loops = tuple[tuple[Node, Interval], ...]
+
+
+def _work(s: L.Stmt, around: Loops) -> Node:
+    match s:
+        case L.For(var, start, stop, mode, body):
+            inner = _work(body, (*around, (var, Interval(start, simplify.sub(stop, ONE)))))
+            trips = _most(simplify.sub(stop, start), around)
+            if mode == L.VECTORIZE and trips.op == "const":
+                trips = integer(max(1, trips.attr // 8))
+            return simplify.mul(trips, inner)
+        case L.Store(_, values):
+            return integer(1 + sum(n.op not in ("const", "var", "size") for n in ir.postorder(values)))
+        case L.If(_, then, _, True):
+            return _work(then, around)
+    total = integer(1)
+    for t in L.children(s):
+        total = simplify.add(total, _work(t, around))
+    return total
+
+
+def _most(trips: Node, around: Loops) -> Node:
+    """The largest trip count over the loops around; a small number where it depends on data."""
+    top: Node | None = trips
+    for var, r in reversed(around):
+        top = None if top is None else bounds(top, {var: r}).hi
+    if top is None or ir.leaves((top,), "load") or ir.leaves((top,), "var"):
+        return integer(16)
+    return top
