@@ -51,7 +51,8 @@ def expert():
     s = matmul.schedule()
     C = s["C.update"]
     C.split("j", "jc", "j1", 1024).split("k", "kc", "k1", 256).split("i", "ic", "i1", 24 * ROWS)
-    C.split("j1", "jr", "jt", COLUMNS).split("i1", "ir", "ii", ROWS).split("k1", "ko", "ki", 4).split("jt", "jv", "jl", VECTOR)
+    C.split("j1", "jr", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
+    C.split("i1", "ir", "ii", ROWS).split("k1", "ko", "ki", 4)
     C.reorder("jc", "kc", "ic", "jr", "ir", "ko", "ki", "ii", "jv", "jl")
     C.unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
     s.cache_read("B", at="C.update.kc", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}").vectorize("j", VECTOR)
