@@ -22,7 +22,11 @@ def finish(child: Region, name: str, parameters: str) -> None:
     """Close a region's function and put it into the module."""
     f = child.f
     f.do("ret i32 0")
-    lines = [f"define internal i32 @{name}({parameters}) nounwind {{", "entry:", *f.head, *f.lines, "}"]
+    tail = child.tail
+    if tail:
+        last = [f"  %code = load i32, ptr {child.code}", "  ret i32 %code"] if child.code else ["  unreachable"]
+        tail = [*tail, "unwound:", *last]
+    lines = [f"define internal i32 @{name}({parameters}) nounwind {{", "entry:", *f.head, *f.lines, *tail, "}"]
     f.module.functions.append("\n".join(lines))
 
 
@@ -31,18 +35,34 @@ def arguments(r: Region, keys: list[Any]) -> list[str]:
     return [f"{r.captured_type(k)} {r.supply(k)}" for k in keys]
 
 
-def release(r: Region, p: str) -> None:
-    """Give a block back to the caller's allocator."""
+def release(r: Region, p: str) -> list[str]:
+    """The instructions that give a block back to the caller's allocator."""
     f, context = r.f, r.captured("context")
-    fn = f.op(f"load ptr, ptr {f.op(f'getelementptr i8, ptr {context}, i64 24')}")
-    f.do(f"call void {fn}(ptr {context}, ptr {p})")
+    place, fn = f.name(), f.name()
+    return [
+        f"  {place} = getelementptr i8, ptr {context}, i64 24",
+        f"  {fn} = load ptr, ptr {place}",
+        f"  call void {fn}(ptr {context}, ptr {p})",
+    ]
+
+
+def hold(r: Region, p: str) -> None:
+    """From here on an early return gives the block back: by a chain of blocks, one for each that is held."""
+    label = r.f.label("unwind")
+    then = f"br label %{r.held[-1]}" if r.held else "br label %unwound"
+    r.tail += [f"{label}:", *release(r, p), f"  {then}"]
+    r.held.append(label)
 
 
 def leave(r: Region, code: str) -> None:
     """Return early with a code; what is held goes back first."""
-    for p in reversed(r.held):
-        release(r, p)
-    r.f.do(f"ret i32 {code}")
+    if not r.held:
+        r.f.do(f"ret i32 {code}")
+        return
+    if r.code is None:
+        r.code = r.f.alloca("i32", 4)
+    r.f.do(f"store i32 {code}, ptr {r.code}")
+    r.f.br(r.held[-1])
 
 
 def emit_parallel(r: Region, s: For, emit_statement: Callable[[Region, Stmt], None]) -> None:
@@ -64,7 +84,8 @@ def emit_parallel(r: Region, s: For, emit_statement: Callable[[Region, Stmt], No
     workers = f.op(f"load i64, ptr {context}")
     alone = f.op(f"or i1 {f.op(f'icmp slt i64 {workers}, 2')}, {f.op(f'icmp eq i64 {trips}, 1')}")
     if s.work is not None:
-        whole = f.op(f"mul i64 {trips}, {scalar(r, s.work)}")
+        with r.scope():  # what is computed here is known in this block only
+            whole = f.op(f"mul i64 {trips}, {scalar(r, s.work)}")
         alone = f.op(f"or i1 {alone}, {f.op(f'icmp slt i64 {whole}, {ENOUGH}')}")
     f.branch(alone, serial, threads)
 

@@ -109,16 +109,16 @@ class Shared:
 
     def writes(self, s: Stmt) -> frozenset[Buffer]:
         """The buffers that a statement writes or creates."""
-        found = self.written.get(s)
-        if found is None:
-            own = ()
-            if isinstance(s, Store):
-                own = tuple(b for target, _ in s.targets for b in self.related[target])
-            elif isinstance(s, Allocate):
-                own = (s.buffer,)
-            found = _union([frozenset(own), *(self.writes(c) for c in children(s))])
-            self.written[s] = found
-        return found
+        if s not in self.written:
+            for t in reversed(list(walk(s))):  # inner ones first
+                if t not in self.written:
+                    own: tuple[Buffer, ...] = ()
+                    if isinstance(t, Store):
+                        own = tuple(b for target, _ in t.targets for b in self.related[target])
+                    elif isinstance(t, Allocate):
+                        own = (t.buffer,)
+                    self.written[t] = _union([frozenset(own), *(self.written[c] for c in children(t))])
+        return self.written[s]
 
 
 def _union(sets: Sequence[frozenset]) -> frozenset:
@@ -149,7 +149,9 @@ class Region:
         self.pointers: dict[Buffer, str] = {}
         self.stacked: set[Buffer] = set()
         self.stack_bytes = 0
-        self.held: list[str] = []
+        self.held: list[str] = []  # labels: where an early return gives back what is held, innermost last
+        self.tail: list[str] = []  # the blocks of these labels
+        self.code: str | None = None  # where an early return leaves its code
         self.memo: dict[Any, tuple[str, bool, tuple | None]] = {}
         self.undo: list[Any] = []
         self.versions: dict[Buffer, int] = dict.fromkeys(shared.buffers, 0)

@@ -7,14 +7,15 @@ no lane is active, so that what is the same in all lanes may be loaded there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tilewright.codegen.emit import memory
 from tilewright.codegen.emit.builder import memory_type
 from tilewright.codegen.emit.counters import count_live
 from tilewright.codegen.emit.index import access, address, resolve
-from tilewright.codegen.emit.parallel import emit_parallel, leave, release
+from tilewright.codegen.emit.parallel import emit_parallel, hold, leave, release
 from tilewright.codegen.emit.region import Lanes, Region, bind, substituted, trip_count, unbind
 from tilewright.codegen.emit.values import prepare, scalar, value
 from tilewright.codegen.loops import (
@@ -23,6 +24,7 @@ from tilewright.codegen.loops import (
     VECTORIZE,
     Allocate,
     Block,
+    Buffer,
     For,
     If,
     Prefetch,
@@ -38,11 +40,25 @@ STACK_BYTES = 64 * 1024  # constant-size temporaries of one function that stand 
 
 
 def emit_statement(r: Region, s: Stmt) -> None:
-    """Append the text of a statement."""
-    rule = _RULES.get(type(s))
-    if rule is None:
-        raise CompileError(f"the back end has no statement {type(s).__name__}", code="emit.statement")
-    rule(r, s)
+    """Append the text of a statement.
+
+    Temporaries nest as deep as a graph is long, so allocations at the end of blocks are opened here without recursion.
+    """
+    with ExitStack() as opened:
+        while True:
+            if isinstance(s, Block) and s.statements:
+                for t in s.statements[:-1]:
+                    emit_statement(r, t)
+                s = s.statements[-1]
+            elif isinstance(s, Allocate):
+                opened.enter_context(_allocated(r, s))
+                s = s.body
+            else:
+                break
+        rule = _RULES.get(type(s))
+        if rule is None:
+            raise CompileError(f"the back end has no statement {type(s).__name__}", code="emit.statement")
+        rule(r, s)
 
 
 def _fresh(r: Region) -> None:
@@ -51,9 +67,8 @@ def _fresh(r: Region) -> None:
         r.touch(r.versions)
 
 
-def _block(r: Region, s: Block) -> None:
-    for t in s.statements:
-        emit_statement(r, t)
+def _nothing(r: Region, s: Block) -> None:
+    """An empty block."""
 
 
 # loops ----------------------------------------------------------------------------------------------------------
@@ -223,7 +238,9 @@ def _prefetch(r: Region, s: Prefetch) -> None:
     r.f.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 {int(s.write)}, i32 3, i32 1)")
 
 
-def _allocate(r: Region, s: Allocate) -> None:
+@contextmanager
+def _allocated(r: Region, s: Allocate) -> Iterator[None]:
+    """A temporary that lives while the body of the `with` statement is emitted."""
     b = s.buffer
     assert b.size is not None
     if r.lanes is not None:
@@ -240,68 +257,66 @@ def _allocate(r: Region, s: Allocate) -> None:
             hint="split the loops around it by constant factors",
         )
     r.touch((b,))
+    outer = r.pointers.get(b)
     if constant is not None:
-        padded = (max(constant, 0) + r.shared.lanes - 1) * b.dtype.bytes  # masked stores may blend a vector at the end
+        # masked stores may blend a whole vector at the end
+        padded = (max(constant, 0) + r.shared.lanes - 1) * b.dtype.bytes
         if b.memory == "reg" or r.stack_bytes + padded <= STACK_BYTES:
-            _on_stack(r, s, constant, padded)
-            return
-    _on_heap(r, s)
+            kind = _on_stack(r, b, constant, padded)
+        else:
+            kind = _on_heap(r, b)
+    else:
+        kind = _on_heap(r, b)
+    with kind as size:
+        count_live(r, b, size, 1)
+        with r.scope():  # pointers into it end with it
+            yield
+        count_live(r, b, size, -1)
+    if outer is None:
+        del r.pointers[b]
 
 
-def _on_stack(r: Region, s: Allocate, size: int, padded: int) -> None:
-    f, b = r.f, s.buffer
-    element = memory_type(b.dtype)
-    p = f.alloca(f"[{padded // b.dtype.bytes} x {element}]", 64)
+@contextmanager
+def _on_stack(r: Region, b: Buffer, size: int, padded: int) -> Iterator[str]:
+    """In the frame of the function, where LLVM can turn it into registers."""
+    f = r.f
+    p = r.pointers[b] = f.alloca(f"[{padded // b.dtype.bytes} x {memory_type(b.dtype)}]", 64)
     r.stack_bytes += padded
     for mark in ("start", "end"):
         f.declare(f"llvm.lifetime.{mark}.p0", "void", "ptr")
-    _live(r, s, p, str(size * b.dtype.bytes), stacked=True)
+    r.stacked.add(b)
+    f.do(f"call void @llvm.lifetime.start.p0(ptr {p})")
+    yield str(size * b.dtype.bytes)
+    f.do(f"call void @llvm.lifetime.end.p0(ptr {p})")
+    r.stacked.discard(b)
 
 
-def _on_heap(r: Region, s: Allocate) -> None:
-    """Through the caller's allocator; without memory everything held is given back and the kernel returns 1."""
-    f, b = r.f, s.buffer
+@contextmanager
+def _on_heap(r: Region, b: Buffer) -> Iterator[str]:
+    """From the caller's allocator; without memory everything held is given back and the kernel returns 1."""
+    f = r.f
     assert b.size is not None
-    elements = scalar(r, b.size)
-    size = f.op(f"mul nsw i64 {elements}, {b.dtype.bytes}")
-    size = f.intrinsic("llvm.smax", "i64", 0, [size, "1"])
+    size = f.op(f"mul nsw i64 {scalar(r, b.size)}, {b.dtype.bytes}")
+    asked = f.intrinsic("llvm.smax", "i64", 0, [size, "1"])
     context = r.captured("context")
     allocator = f.op(f"load ptr, ptr {f.op(f'getelementptr i8, ptr {context}, i64 16')}")
-    p = f.op(f"call noalias ptr {allocator}(ptr {context}, i64 {size})")
+    p = f.op(f"call noalias ptr {allocator}(ptr {context}, i64 {asked})")
     failed, good = f.label("nomemory"), f.label("allocated")
     f.branch(f.op(f"icmp eq ptr {p}, null"), failed, good)
     f.begin(failed)
     leave(r, "1")
     f.begin(good)
-    r.held.append(p)
-    _live(r, s, p, size, stacked=False)
-    r.held.pop()
-    release(r, p)
-
-
-def _live(r: Region, s: Allocate, p: str, size: str, *, stacked: bool) -> None:
-    b = s.buffer
-    outer = r.pointers.get(b)
     r.pointers[b] = p
-    if stacked:
-        r.stacked.add(b)
-        r.f.do(f"call void @llvm.lifetime.start.p0(ptr {p})")
-    count_live(r, b, size, 1)
-    with r.scope():  # pointers into it end with it
-        emit_statement(r, s.body)
-    count_live(r, b, size, -1)
-    if stacked:
-        r.stacked.discard(b)
-        r.f.do(f"call void @llvm.lifetime.end.p0(ptr {p})")
-    if outer is None:
-        del r.pointers[b]
+    hold(r, p)
+    yield size
+    r.held.pop()
+    f.lines += release(r, p)
 
 
 _RULES: dict[type, Callable[[Region, Any], None]] = {
-    Block: _block,
+    Block: _nothing,
     For: _for,
     If: _if,
     Store: _store,
     Prefetch: _prefetch,
-    Allocate: _allocate,
 }

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from tests.codegen.emit_support import Memory, argument, load, loop, program, put, run, same
-from tilewright.codegen import target
+from tests.codegen.emit_support import Memory, argument, call, compiled, load, loop, program, put, run, same
+from tilewright.codegen import runtime, target
 from tilewright.codegen.emit import emit
 from tilewright.codegen.loops import (
     PARALLEL,
@@ -252,6 +252,24 @@ def test_small_temporaries_stand_on_the_stack_up_to_a_limit():
     assert len(memory.requests) == 1
 
 
+def test_a_long_chain_of_temporaries():
+    """A graph of many stages nests as many allocations."""
+    a, b = argument("A", f32, 0), argument("B", f32, 1)
+    chain_ = [Buffer(f"t{k}", f32, N) for k in range(300)]
+    body = loop(I, N, put(b, I, load(chain_[-1], I)))
+    for k in reversed(range(300)):
+        value = f_add(load(chain_[k - 1] if k else a, I), ir.const(1, f32))
+        body = Allocate(chain_[k], block(loop(I, N, put(chain_[k], I, value)), body))
+    p = program([a, b], body, sizes=["N"])
+    x, y, memory = np.arange(3, dtype=np.float32), np.zeros(3, np.float32), Memory()
+    assert run(p, [x, y], sizes=[3], memory=memory) == 0
+    assert same(y, x + 300)
+    assert memory.requests == [12] * 300
+    memory = Memory(fail_at=150)
+    assert run(p, [x, y], sizes=[3], memory=memory) == 1
+    assert memory.requests == [12] * 151
+
+
 def register_tile(rows: int, vectors: int, n: int) -> str:
     """acc[r, v, :] += A[k, r] * B[k, v, :], all accumulators unrolled."""
     a, b, c = argument("A", f32, 0), argument("B", f32, 1), argument("C", f32, 2)
@@ -334,6 +352,18 @@ def test_failure_in_a_parallel_loop_comes_out_and_gives_everything_back(threads)
     y = np.zeros(4, np.float32)
     assert run(p, [y], sizes=[100_000], memory=memory) == 1
     assert y.sum() == 2
+
+
+def test_a_parallel_loop_in_the_pool_of_this_process():
+    a, b = argument("A", f64, 0), argument("B", f64, 1)
+    inner = loop(J, N, put(b, I, f_add(load(b, I), load(a, add(mul(I, N), J)))))
+    text = emit(program([a, b], For(I, integer(0), N, PARALLEL, inner), sizes=["N"]))
+    x, y, memory = np.random.default_rng(0).standard_normal((200, 200)), np.zeros(200), Memory()
+    memory.context = runtime.context(2)
+    for _ in range(3):
+        y[:] = 0
+        assert call(compiled(text), [x, y], sizes=[200], memory=memory) == 0
+        assert same(y, np.add.accumulate(x, axis=1)[:, -1] + 0.0)
 
 
 def test_empty_and_single_parallel_loops():
