@@ -44,8 +44,8 @@ def _arithmetic(f: Function, m: Node, n: int, xs: list[str], last: int | None) -
 
 def _division(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> str:
     if m.dtype.is_float:
-        return float_division(f, m.op, m.dtype, n, *xs)
-    return integer_division(f, m.op, m.dtype, n, *xs, last)
+        return float_division(f, m.op, m.dtype, n, xs[0], xs[1])
+    return integer_division(f, m.op, m.dtype, n, xs[0], xs[1], last)
 
 
 def _extreme(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> str:
