@@ -127,7 +127,7 @@ def _divides(factor: int, e: Node) -> bool:
 def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], prefix: str, shifted: bool = True) -> StageRanges:
     """Work out the loops of `stage` over `domain` (a range for every variable of the definition).
 
-    Loop variables are called `{prefix}.{loop}`. With `shifted` False, shift tails run as guards.
+    Loop variables are called `{prefix}.{loop}`. With `shifted` False, shift tails have guards too.
     """
     stage, shown = versioned(stage)
     extents: dict[str, Node] = {}
@@ -181,14 +181,15 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
             continue
         e, f = extents[t.parent], integer(t.factor)
         base = simplify.mul(relative[t.outer], f)
-        shift = t.tail == SHIFT and shifted and not (e.op == "const" and e.attr < t.factor)
+        shift = t.tail == SHIFT and not (e.op == "const" and e.attr < t.factor)
         if shift and not _divides(t.factor, e):
             base = simplify.minimum(base, simplify.sub(e, f))
             if e.op != "const":
-                base = simplify.maximum(base, ZERO)  # so that it also says where the guarded form stands: at the start
+                base = simplify.maximum(base, ZERO)  # too few points: the guarded form's only tile stands at the start
                 shifts.append((e, t.factor))
         relative[t.parent] = simplify.add(base, relative[t.inner])
-        if not _divides(t.factor, e) and not shift and t.tail != ROUND_UP:
+        guard = not shift or (not shifted and e.op != "const")
+        if not _divides(t.factor, e) and guard and t.tail != ROUND_UP:
             where = pure_conditions if t.parent in pure else conditions
             where += nonnegative(simplify.sub(simplify.sub(e, ONE), relative[t.parent]))
     values = {roots[n]: (vars_[n] if n in based else simplify.add(lows[n], relative[n])) for n in roots}

@@ -176,13 +176,20 @@ class State:
     def outputs(self) -> frozenset[str]:
         return frozenset(o.func.name for o in self.pipeline.outputs) | {f.name for f in self.pipeline.inouts}
 
+    @cached_property
+    def _keys(self) -> Mapping[str, list[Key]]:
+        found: dict[str, list[Key]] = {}
+        for k in sorted(self.stages):
+            found.setdefault(k[0], []).append(k)
+        return found
+
     def stages_of(self, func: str) -> tuple[Stage, ...]:
-        return tuple(self.stages[k] for k in sorted(k for k in self.stages if k[0] == func))
+        return tuple(self.stages[k] for k in self._keys.get(func, ()))
 
     def address(self, key: Key) -> str:
         """How a stage is written: `C`, `C.init`, `C.update`, `C.update[1]`."""
         name, number = key
-        keys = [k for k in self.stages if k[0] == name]
+        keys = self._keys[name]
         if number < 0:
             return name if len(keys) == 1 else f"{name}.init"
         updates = sum(1 for k in keys if k[1] >= 0)
@@ -212,17 +219,16 @@ class State:
         """Names of the Funcs that the stages of `name` read."""
         found: dict[str, None] = {}
         for s in self.stages_of(name):
-            for n in ir.leaves(s.definition.roots, "load"):
-                if isinstance(n.attr[0], Func) and n.attr[0].name in self.funcs:
-                    found[n.attr[0].name] = None
+            for t in loaded(s.definition):
+                if isinstance(t, Func) and t.name in self.funcs:
+                    found[t.name] = None
         return list(found)
 
     def consumers(self, tensor: Tensor) -> list[Stage]:
         """Stages of other Funcs that read a tensor."""
         return [
             s for s in self.stages.values()
-            if s.definition.func is not tensor
-            and any(n.attr[0] is tensor for n in ir.leaves(s.definition.roots, "load"))
+            if s.definition.func is not tensor and any(t is tensor for t in loaded(s.definition))
         ]  # fmt: skip
 
     def with_stage(self, stage: Stage) -> State:
@@ -230,6 +236,14 @@ class State:
 
     def with_func(self, func: FuncState) -> State:
         return replace(self, funcs={**self.funcs, func.func.name: func})
+
+
+def loaded(d: Definition) -> tuple[Tensor, ...]:
+    """The tensors that a definition reads, in first-use order. Found once and kept with the definition."""
+    found = d.__dict__.get("_loaded")
+    if found is None:
+        found = d.__dict__["_loaded"] = tuple(dict.fromkeys(n.attr[0] for n in ir.leaves(d.roots, "load")))
+    return found
 
 
 def make_stage(definition: Definition) -> Stage:

@@ -110,6 +110,8 @@ def _path(stage: Stage, loop: str) -> _Path:
             e, f = extents[t.parent], integer(t.factor)
             extents[t.outer] = simplify.floordiv(simplify.add(e, integer(t.factor - 1)), f)
             extents[t.inner] = f
+        elif isinstance(t, Fuse) and t.outer in extents and t.inner in extents:
+            extents[t.fused] = simplify.mul(extents[t.outer], extents[t.inner])
     name, value = next(x.name for x in unique.loops if shown[x.name] == loop), ir.var(loop)
     count = extents.get(name)
     siblings: list[tuple[str, Node]] = []
