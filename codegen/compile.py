@@ -15,15 +15,17 @@ import numpy as np
 
 from tilewright.codegen import abi, cache, runtime, target
 from tilewright.codegen.emit import emit
-from tilewright.codegen.entry import invoke, make_entry, scalar_slot
+from tilewright.codegen.entry import invoke, make_entry, raise_code, scalar_slot
 from tilewright.codegen.flatten import ANY, CONTIGUOUS, UNIT
 from tilewright.codegen.interface import argument_roles, signature
 from tilewright.codegen.jit import load
 from tilewright.codegen.lower import Lowered, Request, lower
+from tilewright.codegen.requirements import requirements
 from tilewright.lang.binding import Bound, bind, folds, index_value
-from tilewright.lang.errors import ArgumentError, CompileError, ScheduleError, TilewrightError, user_location
+from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
+from tilewright.schedule.build import build_nest
 from tilewright.schedule.state import State
 
 Classes = tuple[str, ...]
@@ -193,7 +195,7 @@ class Compiled:
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
         )  # fmt: skip
         if code:
-            raise_kernel_code(code, p)
+            raise_kernel_code(code, p, self._make_state(), self.mode)
         if out is not None:
             return out
         return structured(p.structure, outputs)
@@ -235,11 +237,18 @@ class Compiled:
             )  # fmt: skip
 
 
-def raise_kernel_code(code: int, p: Pipeline) -> None:
-    """The error of a kernel's return code; checks of sizes were made before, so what comes here is memory."""
-    if code == 1:
-        raise MemoryError(f"{p.name}: no memory for temporaries")
-    raise TilewrightError(f"{p.name}: a requirement failed ({code})", code="kernel.requirement", where=user_location())
+def raise_kernel_code(code: int, p: Pipeline, state: State, mode: str) -> None:
+    """The error of a kernel's return code. What binding checks was checked before: what is left is memory, and what
+    the schedule itself asks of the sizes."""
+    if code < 100:
+        raise_code(code)
+    asked = [text for _, text in build_nest(state, mode).requirements]
+    which = code - 100 - len(requirements(p))
+    raise BoundsError(
+        asked[which] if 0 <= which < len(asked) else f"{p.name}: requirement {code - 100} does not hold",
+        code="bounds.schedule", where=user_location(),
+        hint="this schedule reads more than the algorithm needs: give larger inputs, or use another tail",
+    )  # fmt: skip
 
 
 def _pick(structure: Any, out: Any, given: list[Any], p: Pipeline) -> None:

@@ -31,33 +31,43 @@ class Condition:
     least: Node
 
 
-def partition(s: L.Stmt) -> L.Stmt:
+Lanes = dict[Node, Interval]  # the variable of a vector loop around: what is decided holds for all lanes
+
+
+def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
     """Part every loop of `s` where it helps, inner ones first."""
+    around = lanes or {}
     match s:
         case L.Block(statements):
-            return L.block(*map(partition, statements))
+            return L.block(*(partition(t, around) for t in statements))
         case L.Allocate(buffer, body):
-            return L.Allocate(buffer, partition(body))
+            return L.Allocate(buffer, partition(body, around))
         case L.If(c, then, otherwise, versions):
-            return L.If(c, partition(then), None if otherwise is None else partition(otherwise), versions)
+            return L.If(c, partition(then, around), None if otherwise is None else partition(otherwise, around), versions)
         case L.For(var, start, stop, mode, body):
-            inner = partition(body)
-            if mode in (L.SERIAL, L.PARALLEL) and _holds_work_apart(inner):
-                inner = _versions(inner)
-            if mode == L.SERIAL:
-                return _part(L.For(var, start, stop, mode, inner), body)
+            if mode == L.VECTORIZE:
+                return L.For(var, start, stop, mode, partition(body, {**around, var: _interval(start, stop)}))
+            inner = partition(body, around)
+            if mode in (L.SERIAL, L.PARALLEL) and _holds_work_apart(inner, around):
+                inner = _versions(inner, around)
             made = L.For(var, start, stop, mode, inner)
-            return _part_uniform(made) if mode == L.PARALLEL else made
+            if mode == L.SERIAL:
+                return _part(made, body, around)
+            return _part_uniform(made, around) if mode == L.PARALLEL else made
     return s
+
+
+def _interval(start: Node, stop: Node) -> Interval:
+    return Interval(start, simplify.sub(stop, ONE))
 
 
 # Two versions of statements -------------------------------------------------------------------------------------
 
 
-def _holds_work_apart(s: L.Stmt) -> bool:
+def _holds_work_apart(s: L.Stmt, lanes: Lanes) -> bool:
     """Whether the body has statements with conditions beside a serial loop without any."""
     parts = _statements(s)
-    plain = [t for t in parts if not any(True for _ in conditions(t))]
+    plain = [t for t in parts if not any(True for _ in conditions(t, lanes))]
     return 0 < len(plain) < len(parts) and any(
         isinstance(t, L.For) and t.mode == L.SERIAL for p in plain for t in L.walk(p)
     )
@@ -72,14 +82,14 @@ def _statements(s: L.Stmt) -> list[L.Stmt]:
     return [s]
 
 
-def _versions(s: L.Stmt) -> L.Stmt:
+def _versions(s: L.Stmt, lanes: Lanes) -> L.Stmt:
     """Every statement that has conditions, as a fast form for where they hold and the form it had."""
     match s:
         case L.Block(statements):
-            return L.block(*map(_versions, statements))
+            return L.block(*(_versions(t, lanes) for t in statements))
         case L.Allocate(buffer, body):
-            return L.Allocate(buffer, _versions(body))
-    found = list(conditions(s))
+            return L.Allocate(buffer, _versions(body, lanes))
+    found = list(conditions(s, lanes))
     if not found or any(isinstance(t, L.For) and t.mode in (L.SERIAL, L.PARALLEL) for t in L.walk(s)):
         return s
     return L.If(_all_hold(found), assume(s, frozenset(c.node for c in found)), s, versions=True)
@@ -95,18 +105,18 @@ def _all_hold(found: Iterable[Condition]) -> Node:
 # Parts of loops -------------------------------------------------------------------------------------------------
 
 
-def _here(loop: L.For) -> list[Condition]:
+def _here(loop: L.For, lanes: Lanes) -> list[Condition]:
     """The conditions that depend on this loop's variable and on no serial loop further in."""
-    return [c for c in conditions(loop.body) if loop.var in ir.leaves((c.least,), "var")]
+    return [c for c in conditions(loop.body, lanes) if loop.var in ir.leaves((c.least,), "var")]
 
 
-def _part(loop: L.For, plain: L.Stmt) -> L.Stmt:
+def _part(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
     """`plain` is the body before its own loops were parted: large bodies keep it in the edges."""
-    found = _here(loop)
+    found = _here(loop, lanes)
     linear = [(c, simplify.linear(c.least)[0].get(loop.var, 0)) for c in found]
     linear = [(c, k) for c, k in linear if k and loop.var not in ir.leaves((_rest(c.least, loop.var, k),), "var")]
     if not linear:
-        return _part_uniform(loop)
+        return _part_uniform(loop, lanes)
     begin, end = loop.start, loop.stop
     for c, k in linear:
         rest = _rest(c.least, loop.var, k)
@@ -142,9 +152,9 @@ def _weight(s: L.Stmt) -> int:
     return sum(map(_weight, L.children(s)))
 
 
-def _part_uniform(loop: L.For) -> L.For:
+def _part_uniform(loop: L.For, lanes: Lanes) -> L.For:
     """Conditions that are not linear in the variable, or of a parallel loop: two versions of the body."""
-    found = _here(loop)
+    found = _here(loop, lanes)
     if not found:
         return loop
     clean = assume(loop.body, frozenset(c.node for c in found))
@@ -154,10 +164,10 @@ def _part_uniform(loop: L.For) -> L.For:
 # Conditions -----------------------------------------------------------------------------------------------------
 
 
-def conditions(s: L.Stmt) -> Iterator[Condition]:
+def conditions(s: L.Stmt, lanes: Lanes) -> Iterator[Condition]:
     """The conditions inside `s` that are linear in loop variables and depend on no serial loop of `s`, each once."""
     seen: set[Node] = set()
-    for c in _conditions(s, {}, frozenset()):
+    for c in _conditions(s, lanes, frozenset()):
         if c.node not in seen:
             seen.add(c.node)
             yield c
@@ -170,7 +180,7 @@ def _conditions(s: L.Stmt, inner: dict[Node, Interval], deeper: frozenset[Node])
                 yield from _conditions(t, inner, deeper)
         case L.For(v, start, stop, mode, body):
             if mode in (L.UNROLL, L.VECTORIZE) and start.op == stop.op == "const":
-                yield from _conditions(body, {**inner, v: Interval(start, simplify.sub(stop, ONE))}, deeper)
+                yield from _conditions(body, {**inner, v: _interval(start, stop)}, deeper)
             else:
                 yield from _marked((start, stop), inner, deeper)
                 yield from _conditions(body, inner, deeper | {v})

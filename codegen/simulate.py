@@ -82,7 +82,7 @@ def run(p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], m
         [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
     )  # fmt: skip
     if code:
-        raise_kernel_code(code, p)
+        raise_kernel_code(code, p, state, mode)
     account = Account(p.name, machine.name, dict(bound.sizes), tuple(_traffic(program, counters, machine)), footprint)
     return Simulation(account, structured(p.structure, outputs))
 

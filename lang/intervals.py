@@ -177,9 +177,9 @@ def _times(x: Interval, y: Interval) -> Interval:
     if not (x.bounded and y.bounded):
         return EVERYTHING
     assert x.lo and x.hi and y.lo and y.hi
-    if x.lo is x.hi and _nonnegative(x.lo):
+    if x.lo is x.hi and certainly_nonnegative(x.lo):
         return Interval(mul(y.lo, x.lo), mul(y.hi, x.lo))
-    if y.lo is y.hi and _nonnegative(y.lo):
+    if y.lo is y.hi and certainly_nonnegative(y.lo):
         return Interval(mul(x.lo, y.lo), mul(x.hi, y.lo))
     ends = [mul(a, b) for a in (x.lo, x.hi) for b in (y.lo, y.hi)]
     lo = hi = ends[0]
@@ -188,14 +188,16 @@ def _times(x: Interval, y: Interval) -> Interval:
     return Interval(lo, hi)
 
 
-def _nonnegative(n: Node) -> bool:
+def certainly_nonnegative(n: Node) -> bool:
     """Certainly >= 0 because it is made of sizes and non-negative numbers."""
     if n.op == "const":
         return n.attr >= 0
     if n.op == "size":
         return True
-    if n.op in ("add", "mul", "floordiv", "min", "max"):
-        return all(map(_nonnegative, n.args))
+    if n.op == "max":
+        return any(map(certainly_nonnegative, n.args))
+    if n.op in ("add", "mul", "floordiv", "min"):
+        return all(map(certainly_nonnegative, n.args))
     return False
 
 
@@ -257,7 +259,7 @@ def _floordiv(a: _Analysis, n: Node) -> Interval:
     if d.op == "const" and d.attr > 0:
         d = integer(d.attr)
         return Interval(x.lo and floordiv(x.lo, d), x.hi and floordiv(x.hi, d))
-    if d.op == "size" and x.bounded:  # a positive divisor, or 0 where the quotient is 0
+    if certainly_nonnegative(d) and x.bounded:  # a positive divisor, or 0 where the quotient is 0
         assert x.lo and x.hi
         return Interval(minimum(floordiv(x.lo, d), integer(0)), maximum(floordiv(x.hi, d), integer(0)))
     return EVERYTHING
@@ -271,7 +273,7 @@ def _mod(a: _Analysis, n: Node) -> Interval:
         if x.lo is not None and x.hi is not None and x.lo.op == x.hi.op == "const" and 0 <= x.lo.attr <= x.hi.attr < k:
             return x
         return Interval(integer(0), integer(k - 1))
-    if _nonnegative(divisor) or (divisor.op == "max" and any(_nonnegative(t) for t in divisor.args)):
+    if certainly_nonnegative(divisor):
         return Interval(integer(0), maximum(sub(divisor, integer(1)), integer(0)))
     del d
     return EVERYTHING

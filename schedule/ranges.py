@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.intervals import Interval, bounds
+from tilewright.lang.intervals import Interval, bounds, certainly_nonnegative
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.types import index
 from tilewright.schedule.inline import Body
@@ -178,6 +178,10 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
             inner, f = extents[t.inner], relative[t.fused]
             relative[t.outer] = simplify.floordiv(f, inner)
             relative[t.inner] = simplify.mod(f, inner)
+            if not certainly_nonnegative(inner):  # then the analysis can't see the ends, which hold wherever it runs
+                for name in (t.outer, t.inner):
+                    last = simplify.sub(extents[name], ONE)
+                    relative[name] = simplify.maximum(simplify.minimum(relative[name], last), ZERO)
             continue
         e, f = extents[t.parent], integer(t.factor)
         base = simplify.mul(relative[t.outer], f)
