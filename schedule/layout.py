@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,6 +75,7 @@ def _format(n: Node) -> str:
     return f"{left}{sign}{right}"
 
 
+@functools.lru_cache(maxsize=256)
 def parse_index_map(text: str) -> IndexMap:
     """Read an index map; errors say what is wrong with it."""
     left, arrow, right = text.partition("->")
@@ -147,6 +149,16 @@ class _Reader:
         raise _bad(self.text, f"{t!r} is no axis (they are {', '.join(self.names)})")
 
 
+def _value(n: Node, v: int) -> int:
+    """The value of an axis expression of one variable."""
+    if n.op == "const":
+        return n.attr
+    if n.op == "var":
+        return v
+    a, b = (_value(x, v) for x in n.args)
+    return {"add": a + b, "mul": a * b, "floordiv": a // (b or 1), "mod": a % (b or 1)}[n.op]
+
+
 def _check_one_to_one(text: str, m: IndexMap) -> None:
     by_axis: dict[str, list[Node]] = {n: [] for n in m.names}
     for a in m.axes:
@@ -160,8 +172,7 @@ def _check_one_to_one(text: str, m: IndexMap) -> None:
             raise _bad(text, f"{name} is lost")
         period = lcm(*(n.args[1].attr for n in ir.postorder(axes) if n.op in ("floordiv", "mod")), 1)
         count = min(4 * period, 8192)
-        env = ir.var(name)
-        seen = {tuple(x.attr for x in ir.substitute(axes, {env: integer(v)})) for v in range(count)}
+        seen = {tuple(_value(a, v) for a in axes) for v in range(count)}
         if len(seen) != count:
             raise _bad(text, f"two values of {name} fall on one place")
         if any(min(p) < 0 for p in seen):
