@@ -120,19 +120,18 @@ def _access(r: Region, index: Node) -> Access:
     return Access(ordered, const, tuple(offsets), tuple(strides), tuple(dynamic), needs)
 
 
-def _by_lane(r: Region, atom: Node) -> list[int] | None:
+def _by_lane(r: Region, atom: Node) -> tuple[int, ...] | None:
     """The atom's value in every lane where it is a constant in each."""
     assert r.lanes is not None
     info = r.shared.info(atom)
     if len(info.vars) != 1 or info.buffers:
         return None
-    out = []
-    for i in range(r.lanes.n):
-        v = substitute([atom], {r.lanes.var: integer(i)})[0]
-        if v.op != "const":
-            return None
-        out.append(v.attr)
-    return out
+    key = (atom, r.lanes)
+    if key not in r.shared.by_lane:
+        values = [substitute([atom], {r.lanes.var: integer(i)})[0] for i in range(r.lanes.n)]
+        constant = all(v.op == "const" for v in values)
+        r.shared.by_lane[key] = tuple(v.attr for v in values) if constant else None
+    return r.shared.by_lane[key]
 
 
 def _cofactor(r: Region, atom: Node) -> Node | None:

@@ -56,6 +56,7 @@ class Shared:
     module: Module = field(default_factory=Module)
     infos: dict[Node, Info] = field(default_factory=dict)
     linears: dict[Any, Linear] = field(default_factory=dict)
+    by_lane: dict[Any, tuple[int, ...] | None] = field(default_factory=dict)
     written: dict[Stmt, frozenset[Buffer]] = field(default_factory=dict)
     regions: int = 0
     # filled from the program
