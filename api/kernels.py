@@ -130,6 +130,12 @@ class Kernel:
         """The range (start, stop) of every axis of every input that is read at the given sizes."""
         return required_inputs(self.pipeline(dtypes=dtypes, **(statics or {})), sizes)
 
+    def explain_bounds(self, name: str, *, dtypes: Any = None, **statics: Any) -> str:
+        """Which part of a Func or input is needed, and what needs it."""
+        from tilewright.lang.explain import explain_bounds
+
+        return explain_bounds(self.pipeline(dtypes=dtypes, **statics), name)
+
     # Scheduling ---------------------------------------------------------------------------------------------
 
     def schedule(self, *, machine: Any = None, dtypes: Any = None, **statics: Any) -> Any:
