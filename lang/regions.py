@@ -200,7 +200,7 @@ def _written(d: Definition, box: Box) -> Use:
 def _definition_uses(d: Definition, box: Box, guard: Node) -> list[Use]:
     env = domain(d, box)
     inner = executed(d, env)
-    run = {guard, *_runs(inner[v] for v in env)} - {ir.TRUE}
+    run = _conditions(guard) | _runs(inner[v] for v in env)
     out = []
     for r in reads(d, env):
         require_bounded(r.box, r.tensor.name, r.load.args, d)
@@ -258,16 +258,34 @@ def _union(boxes: Iterable[Box]) -> Box:
 
 
 def _runs(ranges: Iterable[Interval]) -> set[Node]:
-    """The conditions under which none of the ranges is empty."""
-    made = {simplify.compare("ge", r.hi, r.lo) for r in ranges if r.lo is not None and r.hi is not None}
-    return made - {ir.TRUE}
+    """The conditions (extent - 1 >= 0) under which none of the ranges is empty, where that is not certain."""
+    most = {simplify.sub(r.hi, r.lo) for r in ranges if r.lo is not None and r.hi is not None}
+    return {simplify.compare("ge", e, integer(0)) for e in most if not _never_negative(e)} - {ir.TRUE}
+
+
+def _never_negative(e: Node) -> bool:
+    coefs, constant = simplify.linear(e)
+    return constant >= 0 and all(n.op == "size" and k > 0 for n, k in coefs.items())
 
 
 def _all(conditions: Iterable[Node]) -> Node:
+    """The conjunction, of conditions e + c >= 0 that differ in c the strictest only."""
+    strictest: dict[Any, tuple[int, Node]] = {}
+    for n in conditions:
+        key, constant = _family(n)
+        if key not in strictest or constant < strictest[key][0]:
+            strictest[key] = (constant, n)
     out = ir.TRUE
-    for c in sorted(conditions, key=lambda c: c.digest):
+    for c in sorted((c for _, c in strictest.values()), key=lambda c: c.digest):
         out = simplify.conjunction(out, c)
     return out
+
+
+def _family(n: Node) -> tuple[Any, int]:
+    if n.op == "ge" and ir.is_const(n.args[1], 0):
+        coefs, constant = simplify.linear(n.args[0])
+        return frozenset(coefs.items()), constant
+    return n, 0
 
 
 def _any_runs(uses: list[Use]) -> Node:

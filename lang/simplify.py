@@ -165,6 +165,15 @@ def _spread(n: Node, op: str) -> list[Node]:
     return [t for a in n.args for t in _spread(a, op)] if n.op == op else [n]
 
 
+def _absorbed(op: str, t: Node, kept: list[Node]) -> bool:
+    """max(min(x, y), y + c) is y + c for c >= 0: the minimum is never above y."""
+    sign, other = (1, "min") if op == "max" else (-1, "max")
+    if t.op != other:
+        return False
+    gaps = (sub(k, e) for e in _spread(t, other) for k in kept if k is not t)
+    return any(d.op == "const" and sign * d.attr >= 0 for d in gaps)
+
+
 def _extreme(op: str, a: Node, b: Node) -> Node:
     sign = 1 if op == "max" else -1
     kept: list[Node] = []
@@ -177,7 +186,7 @@ def _extreme(op: str, a: Node, b: Node) -> Node:
                 break
         else:
             kept.append(t)
-    kept = sorted(dict.fromkeys(kept), key=_rank)
+    kept = sorted((t for t in dict.fromkeys(kept) if not _absorbed(op, t, kept)), key=_rank)
     out = kept[0]
     for t in kept[1:]:
         out = node(op, index, (out, t))
