@@ -75,6 +75,27 @@ def check_places(state: State) -> None:
             _check_compute(state, sites, fs)
         if fs.store is not None and fs.compute.kind != "inline":
             _check_store(state, sites, fs)
+    for stage in state.stages.values():
+        _check_inside_vectors(state, stage)
+
+
+def _check_inside_vectors(state: State, stage: Stage) -> None:
+    """Nothing but plain loops may stand inside a vector loop."""
+    vector = next((k for k, x in enumerate(stage.loops) if x.mode == "vectorize"), None)
+    if vector is None:
+        return
+    inside = {x.name for x in stage.loops[vector:]}
+    name = state.loop_address(stage.key, stage.loops[vector].name)
+    hint = "move the vector loop further in, or that further out"
+    for x in stage.loops[vector + 1 :]:
+        if x.mode == "parallel":
+            raise refuse(f"the parallel loop {x.name} would stand inside the vector loop {name}", "vector-inside", hint)
+    for m in stage.prefetches:
+        if m.loop in inside:
+            raise refuse(f"the prefetch of {m.tensor} would stand inside the vector loop {name}", "vector-inside", hint)
+    if stage.write_cache is not None and stage.write_cache.loop in inside:
+        what = f"the tile {stage.write_cache.name}"
+        raise refuse(f"{what} would stand inside the vector loop {name}", "vector-inside", hint)
 
 
 def _check_compute(state: State, sites: Sites, fs: FuncState) -> None:
