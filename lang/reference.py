@@ -54,11 +54,11 @@ def run(p: Pipeline, bound: Bound, keep: Sequence[str] = ()) -> Any:
     return value, {f.name: _kept(buffers[f]) for f in p.funcs if f.name in keep and f in buffers}
 
 
-def why(p: Pipeline, bound: Bound, out: Sequence[int] = (), output: int = 0) -> str:
-    """One element's expression with the values that went into it (see lang.explain)."""
-    from tilewright.lang import explain  # which evaluates the pipeline with the functions here
+def why(p: Pipeline, bound: Bound, out: Sequence[int] | int = (), output: int = 0) -> str:
+    """One element's expression with the values that went into it (see lang.story)."""
+    from tilewright.lang import story  # which evaluates the pipeline with the functions here
 
-    return explain.why(p, bound, out, output)
+    return story.why(p, bound, out, output)
 
 
 def compute(p: Pipeline, bound: Bound) -> dict[Any, Buffer]:

@@ -1,4 +1,4 @@
-"""Index arithmetic, kept in a canonical form as it is built: sums of integer multiples of atoms, atoms in a fixed order.
+"""Index arithmetic, kept in a canonical form as it is built: sums of multiples of atoms, atoms in a fixed order.
 
 Only type `index` (and comparisons and selections over it) is touched: those expressions live in the integers.
 """
