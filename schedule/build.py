@@ -229,6 +229,9 @@ class Builder:
                 "store-race", "store it inside that loop (store_at), or make the loop serial",
             )  # fmt: skip
         box = tuple(project(r, between) for r in built.region)
+        if not all(r.bounded for r in box):
+            raise refuse(f"what {name} needs at the place where it is stored has no bounds", "store-unbounded",
+                         "store it closer to where it is computed (store_at)")  # fmt: skip
         return self.make_storage(fs.func, box, stored, fs.memory, fs.layout, name)
 
     def make_storage(self, f: Func, box: Box, site: Site, memory: str, layout, name: str) -> tuple[Storage, ...]:

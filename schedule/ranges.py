@@ -120,6 +120,11 @@ def spread(n: Node, op: str) -> list[Node]:
 _OTHER = {"min": "max", "max": "min"}
 
 
+def _clamped(e: Node) -> Node:
+    """e, or 0 where it is negative."""
+    return e if certainly_nonnegative(e) else simplify.maximum(e, ZERO)
+
+
 def _divides(factor: int, e: Node) -> bool:
     return simplify.mod(e, integer(factor)) is ZERO
 
@@ -155,7 +160,8 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
             top = caps[t.parent]
             caps[t.outer], caps[t.inner] = (None if top is None else -(-top // t.factor)), t.factor
         else:
-            extents[t.fused] = simplify.mul(extents[t.outer], extents[t.inner])
+            # where both are empty their product must be no number of iterations
+            extents[t.fused] = simplify.mul(_clamped(extents[t.outer]), extents[t.inner])
             a, b = caps[t.outer], caps[t.inner]
             caps[t.fused] = None if a is None or b is None else a * b
     roots = {root_name(r): r for r in stage.roots}
@@ -175,7 +181,7 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
     shifts: list[tuple[Node, int]] = []
     for t in reversed(stage.transforms):
         if isinstance(t, Fuse):
-            inner, f = extents[t.inner], relative[t.fused]
+            inner, f = _clamped(extents[t.inner]), relative[t.fused]
             relative[t.outer] = simplify.floordiv(f, inner)
             relative[t.inner] = simplify.mod(f, inner)
             if not certainly_nonnegative(inner):  # then the analysis can't see the ends, which hold wherever it runs

@@ -82,6 +82,19 @@ def edge_blur() -> Pipeline:
     return made(edge_blur)
 
 
+def halves() -> Pipeline:
+    """Every second element of a producer: an empty output needs less than nothing of it."""
+
+    def halves(A: i32[2 * M, 2 * N]):
+        y, x = vars("y x")
+        p, q = func("p"), func("q")
+        p[y, x] = A[y, x] + 1
+        q[y, x] = p[2 * y, 2 * x]
+        return q[:M, :N]
+
+    return made(halves)
+
+
 def chain() -> Pipeline:
     """Four pure stages; the middle ones have two consumers each."""
 
@@ -203,7 +216,7 @@ def convolution() -> Pipeline:
 ALL: dict[str, Callable[[], Pipeline]] = {
     f.__name__: f
     for f in (
-        gradient, matmul, blur, edge_blur, chain, histogram, prefix_sum, triangle, largest, two_outputs, accumulate, convolution,
+        gradient, matmul, blur, edge_blur, halves, chain, histogram, prefix_sum, triangle, largest, two_outputs, accumulate, convolution,
     )
 }  # fmt: skip
 

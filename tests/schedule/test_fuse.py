@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from tests.schedule.algorithms import blur, convolution, gradient, matmul
-from tests.schedule.helpers import good, refused
+from tests.schedule.algorithms import blur, convolution, gradient, halves, matmul
+from tests.schedule.helpers import agrees, good, refused
 from tilewright.schedule.schedule import Schedule
 
 
@@ -35,6 +35,22 @@ def test_errors():
     refused(s, "name-twice", lambda: C.fuse("i", "j", "k"))
     C.parallel("i")
     refused(s, "loop-mode", lambda: C.fuse("i", "j", "t"))
+
+
+def test_what_is_fused_may_be_bounded_further_out():
+    s = Schedule(blur())
+    s["blur_y"].fuse("y", "x", "t")
+    s["blur_x"].compute_at("blur_y.t").store_root()
+    good(s)
+
+
+def test_empty_twice_is_empty():
+    """Two extents below zero have a positive product."""
+    p = halves()
+    s = Schedule(p)
+    s["p"].compute_root().fuse("y", "x", "t")
+    good(s)
+    agrees(s, {"M": 0, "N": 0})
 
 
 def test_extent_zero():
