@@ -12,11 +12,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ROOMS := api lang hw schedule codegen planner autotune
-SOURCES := $(wildcard $(ROOMS) tests examples benchmarks setup.py)
+SOURCES := $(wildcard $(ROOMS) tests examples benchmarks docs setup.py)
 ARGS ?=
-BENCH ?= $(wildcard benchmarks/bench_*.py)
 
-.PHONY: help demo test campaign golden lint format types bench clean distclean
+.PHONY: help demo test campaign golden lint format types bench docs clean distclean
 
 help:  ## list the targets
 	@echo "tilewright: make TARGET [PYTHON=python3.x] [ARGS='more arguments of the tool']"
@@ -51,9 +50,11 @@ types: $(VENV)/test.stamp  ## static types
 	  place="build/typecheck/tilewright/$${file#api/}"; mkdir -p "$$(dirname "$$place")"; ln -s "$(CURDIR)/$$file" "$$place"; done
 	@$(BIN)/pyright $(ARGS) | sed -E 's#$(CURDIR)/build/typecheck/tilewright/##'
 
-bench: $(VENV)/bench.stamp  ## side-by-side measurements (BENCH=benchmarks/bench_x.py for one)
-	@test -n "$(BENCH)" || { echo "there is no benchmarks/bench_*.py"; exit 2; }
-	@for program in $(BENCH); do echo "== $$program"; $(BIN)/python "$$program" $(ARGS); done
+bench: $(VENV)/bench.stamp  ## side-by-side measurements (ARGS='matmul softmax --threads 2 --json')
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(VENV)/test.stamp  ## rewrite what is generated in docs/
+	$(BIN)/python docs/generate.py
 
 clean:  ## remove what was generated (not .venv)
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

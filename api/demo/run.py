@@ -23,7 +23,7 @@ from tilewright.schedule.schedule import Schedule
 
 MACHINE, SCRATCHPAD = "toy", "spm"
 MACHINE_REGISTERS = Registers(32, 32)  # 1 KiB of vectors of 32 bytes
-AMOUNT = np.float32(2.0)
+AMOUNT = np.float32(1.0)
 ORDER = 1024  # of the matrices
 SIMULATED_ORDER = 256
 ROWS_JUDGED = 16  # of the product: the error bound of every row would take longer than all the rest
