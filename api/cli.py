@@ -62,14 +62,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def command(name: str, run: Callable[[argparse.Namespace], int], help: str, more: str = "") -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ". " + more, epilog=_EPILOG)
+    def command(
+        name: str, run: Callable[[argparse.Namespace], int], help: str, more: str = ""
+    ) -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name, help=help, description=help[0].upper() + help[1:] + ". " + more, epilog=_EPILOG
+        )
         made.set_defaults(run=run)
         made.add_argument("--json", action="store_true", help="print the result as JSON")
         return made
 
     made = command("demo", _demo, "run the demonstration: a real photograph, and real-size matrices")
-    made.add_argument("--out", default="demo-output", metavar="FOLDER", help="where the pictures go (default: demo-output)")
+    made.add_argument(
+        "--out", default="demo-output", metavar="FOLDER", help="where the pictures go (default: demo-output)"
+    )
 
     made = command("show", _show, "print algorithm, schedule, loop nest and buffers",
                    "With all sizes given, buffers have their bytes.")  # fmt: skip
@@ -82,20 +88,28 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("simulate", _simulate, "run on a simulated machine and print the account of bytes and footprint")
     _about_kernel(made)
-    made.add_argument("--machine", required=True, metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file")
+    made.add_argument(
+        "--machine", required=True, metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file"
+    )
 
     made = command("machines", _machines, "list the machines that come with the library")
-    made.add_argument("name", nargs="?", metavar="NAME", help="print the file of this machine (a preset, or a TOML file)")
+    made.add_argument(
+        "name", nargs="?", metavar="NAME", help="print the file of this machine (a preset, or a TOML file)"
+    )
 
     made = command("cache", _cache, "say where compiled kernels are kept, how many there are and their size")
-    made.add_argument("action", nargs="?", choices=["show", "list", "clear"], default="show", help="what to do (default: show)")
+    made.add_argument(
+        "action", nargs="?", choices=["show", "list", "clear"], default="show", help="what to do (default: show)"
+    )
     return parser
 
 
 def _about_kernel(made: argparse.ArgumentParser) -> None:
     made.add_argument("target", metavar="FILE[:KERNEL]", help=_TARGET)
     made.add_argument("--schedule", metavar="FILE|FUNCTION", help="a .tw file, or a function of the Python file")
-    made.add_argument("--size", type=_sizes, action=_Merge, default={}, metavar="M=512,N=512", help="values of the sizes")
+    made.add_argument(
+        "--size", type=_sizes, action=_Merge, default={}, metavar="M=512,N=512", help="values of the sizes"
+    )
     made.add_argument("--static", type=_static, action=_Merge, default={}, metavar="NAME=VALUE",
                       help="a static parameter: a Python number, text, tuple, ...")  # fmt: skip
     made.add_argument("--dtype", type=_dtypes, action=_Merge, default={}, metavar="T=f32", help="type parameters")
@@ -105,7 +119,9 @@ def _about_kernel(made: argparse.ArgumentParser) -> None:
 class _Merge(argparse.Action):
     """An option that may be given several times; the dictionaries add up, and a name given twice is refused."""
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: str | None = None) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: str | None = None
+    ) -> None:
         before = getattr(namespace, self.dest)
         twice = [k for k in values if k in before]
         if twice:

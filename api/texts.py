@@ -88,7 +88,9 @@ def read(path: Path | str) -> TwFile:
         p = parse(block.text, block.origin, block.first_line)
         if p.name in kernels:
             raise ParseError(
-                f"there are two kernels {p.name}", code="parse.name-twice", where=Location(block.origin, block.first_line, 1)
+                f"there are two kernels {p.name}",
+                code="parse.name-twice",
+                where=Location(block.origin, block.first_line, 1),
             )
         kernels[p.name] = from_pipeline(p)
     return TwFile(path, kernels, tuple(schedules))

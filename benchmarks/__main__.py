@@ -41,7 +41,9 @@ def main() -> int:
     unknown = [c for c in args.cases if not any(_selects(c, name) for name in CASES)]
     if unknown:
         parser.error(f"there is no case {unknown[0]!r}; there are {', '.join(CASES)}")
-    available = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    available = (
+        sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    )
     if not 1 <= args.threads <= len(available):
         parser.error(f"--threads must be 1..{len(available)} here")
     _pin(available[-args.threads :])

@@ -12,9 +12,8 @@ import numba
 import numpy as np
 
 import tilewright as tw
-from tilewright.testing import assert_within_bound
-
 from benchmarks.harness import Case
+from tilewright.testing import assert_within_bound
 
 M, N = tw.sizes("M N")
 ROWS = 16  # rows that are judged where an error bound of all of them takes too long

@@ -14,7 +14,7 @@ BUDGET = 4.0  # seconds of timed runs a case
 
 @dataclass(frozen=True)
 class Case:
-    """What is compared. `ours` and `peer` run once; `check` raises an AssertionError if either computes wrong values."""
+    """What is compared. `ours` and `peer` run once; `check` raises where either computes wrong values."""
 
     name: str
     peer_name: str

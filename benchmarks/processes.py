@@ -35,7 +35,8 @@ def warm(threads: int, rounds: int | None = None) -> Result:
         _child("warm", folder)
         _child("warm-peer", folder)
         found = [
-            {"ours": _child("warm", folder)["ours"], "peer": _child("warm-peer", folder)["peer"]} for _ in range(rounds or 5)
+            {"ours": _child("warm", folder)["ours"], "peer": _child("warm-peer", folder)["peer"]}
+            for _ in range(rounds or 5)
         ]
     return _result("warm", "Numba, njit(cache=True)", found, threads)
 
@@ -79,9 +80,9 @@ def _cold() -> dict[str, float]:
 
 def _warm() -> dict[str, float]:
     start = time.perf_counter()
-    from benchmarks.small import matmul
+    import numpy as np
 
-    import numpy as np  # after tilewright, which needs it as well
+    from benchmarks.small import matmul
 
     a = np.eye(3, dtype=np.float32)
     result = matmul(a, a)

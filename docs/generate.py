@@ -42,7 +42,7 @@ def _directives() -> str:
         "# The directives\n\n"
         "Written by `docs/generate.py` from the docstrings in `schedule/directives/`; change it there.\n\n"
         "In Python a directive about loops is a method of a stage (`s[\"C.update\"].split(...)`), one about a Func a\n"
-        "method of the Func (`s[\"P\"].compute_root()`), the others are methods of the schedule (`s.cache_read(...)`).\n"
+        "method of the Func (`s[\"P\"].compute_root()`), the others of the schedule (`s.cache_read(...)`).\n"
         "The text form is given below; what stands in brackets may be left out. `=>` shows the nest before and after.\n"
         "Every error is a `ScheduleError` with the code that is named, and leaves the schedule as it was.\n"
     ]  # fmt: skip

@@ -1,10 +1,10 @@
 """What the command line does, as functions with results: everything there can be had here.
 
-    from tilewright import commands
+from tilewright import commands
 
-    commands.show("examples/matmul.py", schedule="expert").buffers
-    commands.verify("examples/matmul.py", schedule="expert").ok
-    commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
+commands.show("examples/matmul.py", schedule="expert").buffers
+commands.verify("examples/matmul.py", schedule="expert").ok
+commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
 """
 
 from tilewright.commands.cache import CacheReport, cache, cache_clear
@@ -15,6 +15,6 @@ from tilewright.commands.targets import Target, UsageError, find_target
 from tilewright.commands.verify import Step, Verification, verify
 
 __all__ = [
-    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "cache", "cache_clear", "find_target", "machines",
-    "show", "simulate", "verify",
+    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "cache", "cache_clear", "find_target",
+    "machines", "show", "simulate", "verify",
 ]  # fmt: skip

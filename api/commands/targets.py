@@ -80,7 +80,9 @@ def _kernel(target: str) -> tuple[SourceFile, Kernel]:
         file, name = target, ""
     source = read_file(Path(file))
     if not source.kernels:
-        raise UsageError(f"{file} has no kernel", code="usage.kernel", hint="a kernel is made with @tw.kernel at top level")
+        raise UsageError(
+            f"{file} has no kernel", code="usage.kernel", hint="a kernel is made with @tw.kernel at top level"
+        )
     names = list(source.kernels)
     if not name:
         name = names[0] if len(names) == 1 else source.path.stem
@@ -98,7 +100,9 @@ def closest(word: str, known: Iterable[str]) -> str:
     """`did you mean x? there are x, y, z`"""
     names = list(known)
     near = difflib.get_close_matches(word, names, 1)
-    return (f"did you mean {near[0]}? " if near else "") + (f"there are {', '.join(names)}" if names else "there are none")
+    return (f"did you mean {near[0]}? " if near else "") + (
+        f"there are {', '.join(names)}" if names else "there are none"
+    )
 
 
 # Schedules ------------------------------------------------------------------------------------------------------
@@ -175,4 +179,6 @@ def check_sizes(p: Pipeline, sizes: Mapping[str, int]) -> dict[str, int]:
 def too_large(p: Pipeline, sizes: Mapping[str, int]) -> TilewrightError:
     """The error where memory ran out."""
     shown = ", ".join(f"{k}={v}" for k, v in sizes.items())
-    return UsageError(f"{p.name} at {shown} needs more memory than there is", code="usage.size", hint="give smaller sizes")
+    return UsageError(
+        f"{p.name} at {shown} needs more memory than there is", code="usage.size", hint="give smaller sizes"
+    )

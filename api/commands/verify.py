@@ -42,7 +42,9 @@ class Step:
 
     def __str__(self) -> str:
         word = "DIFFERS" if self.problem else "not run" if self.not_run else "agrees"
-        notes = [self.problem or self.not_run or ""] + [f"left out as yet: {', '.join(self.ignored)}"] * bool(self.ignored)
+        notes = [self.problem or self.not_run or ""] + [f"left out as yet: {', '.join(self.ignored)}"] * bool(
+            self.ignored
+        )
         shown = "; ".join(n for n in notes if n)
         return f"{self.number:4}  {word:8} {self.directive}" + (f"\n{' ' * 15}{shown}" if shown else "")
 
@@ -136,7 +138,9 @@ def _verify(t: Target, sizes: Mapping[str, int], mode: str, seed: int) -> Verifi
         d = full.directives[n - 1] if n else None
         text = "(nothing scheduled)" if d is None else (f"{d.stage}: " if d.stage else "") + format_directive(d)
         steps.append(judge.step(n, text, prefix, n > own))
-    return Verification(p.name, t.schedule_name, mode, dict(sizes), tuple(steps), tuple(judge.compared), tuple(judge.limits))
+    return Verification(
+        p.name, t.schedule_name, mode, dict(sizes), tuple(steps), tuple(judge.compared), tuple(judge.limits)
+    )
 
 
 def _prefixes(full: Schedule) -> Iterator[tuple[int, Schedule]]:

@@ -79,10 +79,14 @@ def packed(registers: Registers, memory: str = "main") -> Schedule:
     s = matmul.schedule()
     P = s["P.update"]
     P.split("j", "jc", "j1", wide).split("k", "kc", "k1", deep).split("i", "ic", "i1", tall * rows)
-    P.split("j1", "jr", "jt", columns).split("i1", "ir", "ii", rows).split("k1", "ko", "ki", 4).split("jt", "jv", "jl", lanes)
+    P.split("j1", "jr", "jt", columns).split("i1", "ir", "ii", rows).split("k1", "ko", "ki", 4).split(
+        "jt", "jv", "jl", lanes
+    )
     P.reorder("jc", "kc", "ic", "jr", "ir", "ko", "ki", "ii", "jv", "jl")
     P.unroll("ki").unroll("ii").unroll("jv").vectorize("jl").parallel("ic")
-    s.cache_read("B", at="P.update.kc", memory=memory, layout=f"k j -> j//{columns} k j%{columns}").vectorize("j", lanes)
+    s.cache_read("B", at="P.update.kc", memory=memory, layout=f"k j -> j//{columns} k j%{columns}").vectorize(
+        "j", lanes
+    )
     s.cache_read("A", at="P.update.ic", memory=memory, layout=f"i k -> i//{rows} k i%{rows}")
     s.cache_write("P", at="P.update.ir", memory="reg")
     return s

@@ -60,7 +60,9 @@ def _side_by_side(images: Mapping[str, np.ndarray]) -> Any:
         x = k * (width + gap)
         ImageDraw.Draw(sheet).text((x + 4, 4), name, fill="black", font=ImageFont.load_default(18))
         sheet.paste(picture, (x, head))
-        detail = picture.crop((left, top, left + size, top + size)).resize((2 * size, 2 * size), image.Resampling.NEAREST)
+        detail = picture.crop((left, top, left + size, top + size)).resize(
+            (2 * size, 2 * size), image.Resampling.NEAREST
+        )
         sheet.paste(detail, (x, head + height + gap))
     return sheet
 

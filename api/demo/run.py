@@ -67,7 +67,9 @@ def demo(out: str | Path = "demo-output", *, say: Callable[[str], Any] = print) 
     simulated = tuple(f"{j.kernel.__name__} at " + ", ".join(f"{k}={v}" for k, v in j.simulated.items()) for j in jobs)
     report = Report(tuple(rows), MACHINE, simulated, tuple(map(str, pictures)), time.perf_counter() - start)
     say("\n" + table(rows, MACHINE) + "\n")
-    say(f"moved, peak: bytes to and from main memory, and the peak of the {SCRATCHPAD} of the simulated machine {MACHINE}")
+    say(
+        f"moved, peak: bytes to and from main memory, and the peak of {SCRATCHPAD} on the simulated machine {MACHINE}"
+    )
     say(f"             ({'; '.join(simulated)})")
     say("error/bound: the largest error as a part of the bound that is derived for it")
     say(f"pictures:    {', '.join(report.pictures)}")
