@@ -41,7 +41,7 @@ def check_nest(nest: Nest, directives: tuple[Directive, ...] = ()) -> None:
             for s in n.storages:
                 if s.memory == "reg" and not s.constant:
                     raise refuse(
-                        f"the buffer {s.name}{print_extents(s.extents)} can't be in registers: its size is not constant",
+                        f"the buffer {s.name}{print_extents(s.extents)} can't be in registers: not of constant size",
                         "register-size", "make the loops inside constant by splits, or keep it in main",
                         _where(directives, "cache_write", s.name),
                     )  # fmt: skip
@@ -54,9 +54,10 @@ def _check_inlined(state: State, directives: tuple[Directive, ...]) -> None:
         s = state.stages_of(fs.func.name)[0]
         if s.scheduled or fs.store is not None:
             what = "its loops are scheduled" if s.scheduled else "a place for its buffer is given"
-            where = next((d.location for d in directives if d.stage == fs.func.name or fs.func.name in d.operands), None)
-            raise refuse(f"{fs.func.name} is inlined, but {what}", "inlined",
-                         f"say where it is computed: s[{fs.func.name!r}].compute_root() or compute_at(...)", where)  # fmt: skip
+            name = fs.func.name
+            where = next((d.location for d in directives if d.stage == name or name in d.operands), None)
+            raise refuse(f"{name} is inlined, but {what}", "inlined",
+                         f"say where it is computed: s[{name!r}].compute_root() or compute_at(...)", where)  # fmt: skip
 
 
 def _where(directives: tuple[Directive, ...], kind: str, what: str) -> Location | None:

@@ -15,7 +15,8 @@ def check_tiles(state: State) -> None:
             if found is not None:
                 raise refuse(
                     f"one iteration of {state.loop_address(s.key, s.write_cache.loop)} would write with gaps: {found}",
-                    "tile-gaps", "reorder so that the inner parts of a split stand inside the tile's loop if an outer part does",
+                    "tile-gaps",
+                    "reorder: if an outer part of a split stands inside the tile's loop, the inner part does too",
                 )  # fmt: skip
 
 

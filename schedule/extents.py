@@ -41,7 +41,7 @@ def _axes(state: State, s: Stage) -> dict[str, int | None]:
     out: dict[str, int | None] = {}
     for axis, v in enumerate(s.definition.lhs):
         if v.op == "var" and outputs:
-            found = [constant_extent(Interval(o.starts[axis], simplify.sub(o.stops[axis], integer(1)))) for o in outputs]
-            if None in found:
+            spans = [Interval(o.starts[axis], simplify.sub(o.stops[axis], integer(1))) for o in outputs]
+            if None in map(constant_extent, spans):
                 out[v.attr] = None
     return out

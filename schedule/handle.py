@@ -72,7 +72,7 @@ class Handle:
         return self._loop("vectorize", (loop,), by=factor)
 
     def parallel(self, loop: str, factor: Value | None = None) -> Handle:
-        """Run a loop's iterations on several threads; with a factor, that many at a time (the loop inside is `{loop}_p`)."""
+        """Run a loop's iterations on several threads; with a factor, that many in a task (a loop `{loop}_p` inside)."""
         return self._loop("parallel", (loop,), by=factor)
 
     def serial(self, loop: str) -> Handle:
@@ -126,10 +126,13 @@ class Handle:
     def _stage(self) -> str:
         if self.stage is None:
             stages = ", ".join(self._state.address(s.key) for s in self._state.stages_of(self.func))
-            raise refuse(f"{self.func} has several stages; loops belong to one of them", "ambiguous-stage", f"say which: {stages}")
+            raise refuse(f"{self.func} has several stages; loops belong to one of them", "ambiguous-stage",
+                         f"say which: {stages}")  # fmt: skip
         return self.stage
 
-    def _loop(self, kind: str, operands: Sequence[str], results: tuple[str, ...] = (), **options: Value | None) -> Handle:
+    def _loop(
+        self, kind: str, operands: Sequence[str], results: tuple[str, ...] = (), **options: Value | None
+    ) -> Handle:
         given = tuple((k, v) for k, v in options.items() if v is not None)
         self.schedule.apply(Directive(kind, self._stage(), tuple(operands), results, given))
         return self

@@ -59,7 +59,8 @@ def _affected(state: State) -> list[str]:
 
 def _fits(r: Interval, e: Node, stage: str, array: str) -> Node:
     if r.lo is None or r.hi is None:
-        raise refuse(f"what {stage} needs of {array} with its round_up tail has no bounds", "tail", "use tail guard or shift")
+        raise refuse(f"what {stage} needs of {array} with its round_up tail has no bounds", "tail",
+                     "use tail guard or shift")  # fmt: skip
     low = simplify.compare("ge", r.lo, integer(0))
     return simplify.conjunction(low, simplify.compare("lt", r.hi, e))
 

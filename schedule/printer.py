@@ -50,7 +50,7 @@ def print_extents(extents: tuple[Node, ...]) -> str:
     """`[6, N + 2]`, loop variables by their short names."""
 
     def leaf(n: Node) -> str:
-        return n.attr.rpartition(".")[2] if n.op == "var" else plain_name(n)
+        return str(n.attr).rpartition(".")[2] if n.op == "var" else plain_name(n)
 
     return "[" + ", ".join(write(e, leaf) for e in extents) + "]"
 
@@ -65,7 +65,8 @@ class _Printer:
         return write(n, self._leaf, like, {v: k for k, v in enumerate(self.names)})
 
     def _leaf(self, n: Node) -> str:
-        return self.names.get(n.attr, n.attr) if n.op == "var" else plain_name(n)
+        name = plain_name(n)
+        return self.names.get(name, name) if n.op == "var" else name
 
     def span(self, start: Node, stop: Node) -> str:
         return f"{self.expression(start)}..{self.expression(stop)}"

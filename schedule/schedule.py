@@ -70,21 +70,26 @@ class Schedule:
         s = find_stage(self.state, address)
         return Handle(self, s.key[0], self.state.address(s.key))
 
-    def cache_read(self, tensor: str, at: str, memory: str = "main", layout: str | None = None, name: str | None = None) -> Handle:
+    def cache_read(
+        self, tensor: str, at: str, memory: str = "main", layout: str | None = None, name: str | None = None
+    ) -> Handle:
         """A copy of what one iteration of the loop `at` reads of a tensor; returns the copy's handle."""
         before = set(self.state.funcs)
         options = _options(("at", at), ("in", memory), ("name", name), ("layout", layout))
         self.apply(Directive("cache_read", operands=(_named(tensor),), options=options))
         return self[next(n for n in self.state.funcs if n not in before)]
 
-    def cache_write(self, func: str, at: str, memory: str = "reg", layout: str | None = None, name: str | None = None) -> Schedule:
+    def cache_write(
+        self, func: str, at: str, memory: str = "reg", layout: str | None = None, name: str | None = None
+    ) -> Schedule:
         """A tile that holds what one iteration of the loop `at` writes of a Func."""
         options = _options(("at", at), ("in", memory), ("name", name), ("layout", layout))
         return self.apply(Directive("cache_write", operands=(_named(func),), options=options))
 
     def prefetch(self, tensor: str, at: str, distance: Value = 1) -> Schedule:
         """Touch what a tensor is needed for `distance` iterations of the loop `at` later."""
-        return self.apply(Directive("prefetch", operands=(_named(tensor),), options=_options(("at", at), ("offset", distance))))
+        options = _options(("at", at), ("offset", distance))
+        return self.apply(Directive("prefetch", operands=(_named(tensor),), options=options))
 
     def store_in(self, func: str, memory: str) -> Schedule:
         """The memory that a Func's buffer lives in."""
@@ -212,7 +217,7 @@ def parse_schedule(text: str, algorithm: Any, machine: Machine | str | None = No
     found = parse_schedules(text, origin)
     pipeline = algorithm if isinstance(algorithm, Pipeline) else algorithm.pipeline
     if len(found) != 1:
-        raise refuse(f"the text says {len(found)} schedules", "several", "one is wanted; parse_schedules reads them all")
+        raise refuse(f"the text says {len(found)} schedules and not one", "several", "parse_schedules reads them all")
     return replay(found[0], pipeline, machine)
 
 

@@ -128,7 +128,7 @@ def _check_store(state: State, sites: Sites, fs: FuncState) -> None:
         if here not in around:
             choices = ["root", *(state.loop_address(k, n) for k, n in around)]
             raise refuse(
-                f"{name} can't be stored at {state.loop_address(*here)}: that is not around the place where it is computed",
+                f"{name} can't be stored at {state.loop_address(*here)}: that is not around where it is computed",
                 "store-inside", f"legal places: {', '.join(choices)}",
             )  # fmt: skip
         around = around[around.index(here) + 1 :]

@@ -15,7 +15,7 @@ from tilewright.schedule.state import State
 
 @dataclass(frozen=True, slots=True)
 class LoopFacts:
-    """One loop: `start <= variable < stop`. `depth` counts the loops around it, `parent` is the address of the next one."""
+    """One loop: `start <= variable < stop`. `depth` counts the loops around it, `parent` is the next one's address."""
 
     address: str
     name: str
@@ -66,7 +66,8 @@ class LoopView:
         """The first loop with this address, or the only one with this name."""
         found = [x for x in self.loops if x.address == address] or [x for x in self.loops if x.name == address]
         if not found:
-            raise KeyError(f"there is no loop {address!r} in this nest: " + ", ".join(dict.fromkeys(x.address for x in self.loops)))
+            known = ", ".join(dict.fromkeys(x.address for x in self.loops))
+            raise KeyError(f"there is no loop {address!r} in this nest: {known}")
         return found[0]
 
 

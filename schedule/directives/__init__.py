@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.schedule.dense import check_tiles
 from tilewright.schedule.directive import Directive, Value
 from tilewright.schedule.directives import loops, meta, placement, reductions, staging
 from tilewright.schedule.directives.kinds import KINDS, Kind, Option, canonical, directive, resolved
-from tilewright.schedule.dense import check_tiles
 from tilewright.schedule.sites import check_places
 from tilewright.schedule.state import State
 
 
 def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Directive, State]:
-    """Carry out one directive: its canonical form and the state after it. Raises ScheduleError; `state` stays as it is."""
+    """Carry out one directive: its canonical form and the state after it.
+
+    Raises ScheduleError for what is not legal; `state` stays as it is.
+    """
     d = canonical(state, d)
     after = KINDS[d.kind].run(state, canonical(state, resolved(d, knobs)))
     check_places(after)
@@ -23,5 +26,6 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
 
 
 __all__ = [
-    "KINDS", "Kind", "Option", "canonical", "directive", "loops", "meta", "placement", "reductions", "resolved", "staging", "step",
+    "KINDS", "Kind", "Option", "canonical", "directive", "loops", "meta", "placement", "reductions", "resolved",
+    "staging", "step",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ a tile, a prefetch) is attached to the inner loop after a split and to the fused
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tilewright.schedule import algebra
@@ -220,7 +220,7 @@ def moved(state: State, s: Stage, names: Mapping[str, str]) -> State:
     state = state.with_stage(s)
 
     def place(p: Place | None) -> Place | None:
-        if p is None or p.kind != "at" or p.stage != s.key or p.loop not in names:
+        if p is None or p.stage != s.key or p.loop is None or p.loop not in names:
             return p
         return Place("at", p.stage, names[p.loop])
 
@@ -270,7 +270,7 @@ def _require_serial(address: str, x: Loop, what: str, allowed: tuple[str, ...] =
 def reorder_loops(state: State, s: Stage, names: tuple[str, ...]) -> State:
     """The state after a reorder; see `reorder` for what is legal."""
     _require_distinct(names)
-    order = iter(names)
+    order: Iterator[str] = iter(names)
     loops = tuple(s.loop(next(order)) if x.name in names else x for x in s.loops)
     before, after = [x.name for x in s.loops if x.reduction], [x.name for x in loops if x.reduction]
     state = state.with_stage(replace(s, loops=loops, scheduled=True))
@@ -290,7 +290,8 @@ def _reassociated(state: State, s: Stage, order: list[str]) -> State:
     if found is None or found.operator.startswith("arg"):
         why = "is not known to be associative and commutative" if found is None else "takes the first of equal values"
         raise refuse(
-            f"the reduction loops of {address} must keep their order ({', '.join(order)}): its update {why}", "reduction-order",
+            f"the reduction loops of {address} must keep their order ({', '.join(order)}): its update {why}",
+            "reduction-order",
             "move pure loops between them instead", s.definition.location,
         )  # fmt: skip
     if found.exact:
@@ -329,7 +330,8 @@ def make_vector(state: State, s: Stage, loop: str) -> State:
     _require_serial(address, x, "vectorized", allowed=("vectorize",))
     other = next((y.name for y in s.loops if y.mode == "vectorize" and y is not x), None)
     if other is not None:
-        raise refuse(f"{address} has a vector loop already: {other}", "vector-twice", f"make it serial first: serial({other!r})")
+        raise refuse(f"{address} has a vector loop already: {other}", "vector-twice",
+                     f"make it serial first: serial({other!r})")  # fmt: skip
     inside = attached(state, s, loop)
     if inside:
         raise refuse(f"{', '.join(inside)} would stand inside the vector loop {address}.{loop}", "vector-inside",
@@ -353,8 +355,8 @@ def make_parallel(state: State, s: Stage, loop: str) -> State:
                      "reorder: parallel loops stand outside vector loops")  # fmt: skip
     cache = s.write_cache
     if cache is not None and cache.memory == "reg" and s.depth(cache.loop) < depth:
-        raise refuse(f"{address}.{loop} stands inside {cache.loop}, whose tile {cache.name} is in registers", "tile-race",
-                     "run a loop further out in parallel, or keep the tile in main")  # fmt: skip
+        raise refuse(f"{address}.{loop} stands inside {cache.loop}, whose tile {cache.name} is in registers",
+                     "tile-race", "run a loop further out in parallel, or keep the tile in main")  # fmt: skip
     return state.with_stage(replace(s.with_loop(loop, mode="parallel"), scheduled=True))
 
 

@@ -26,7 +26,8 @@ def compute_inline(state: State, d: Directive) -> State:
     name = fs.func.name
     if len(state.stages_of(name)) != 1 or name in state.outputs:
         what = "an output" if name in state.outputs else "defined by updates"
-        raise refuse(f"{name} can't be inlined: it is {what}", "output-place" if name in state.outputs else "inline-update",
+        code = "output-place" if name in state.outputs else "inline-update"
+        raise refuse(f"{name} can't be inlined: it is {what}", code,
                      f"legal places: {', '.join(['root', *legal_sites(state, fs.func)])}")  # fmt: skip
     if state.stages_of(name)[0].scheduled or fs.store is not None or fs.memory != "main" or fs.layout is not None:
         raise refuse(f"{name} can't be inlined: its loops or its storage are scheduled", "inlined",

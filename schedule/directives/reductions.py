@@ -74,6 +74,9 @@ def rfactor(state: State, stage: Stage, loop: str, name: str, mode: str = "seria
     if stage.write_cache is not None:
         raise refuse(f"{address} has a cache_write", "rfactor-cache", "factor the reduction first")
     domain, moved, path = _factored(stage, loop)
+    if ir.var(loop) in ir.substitute(d.lhs, moved):
+        raise refuse(f"every value of {loop} updates elements of its own: there are no partial results to combine",
+                     "rfactor-scatter", "factor over another loop")  # fmt: skip
     partial = _partial_func(d, name, loop, found, domain, moved, path, first=mode == "parallel")
     return _install(state, stage, loop, mode, partial, found, path)
 

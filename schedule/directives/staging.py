@@ -30,7 +30,7 @@ _NAME = Option("name", "name")
 
 @directive("cache_read", "tensor", options=(_AT, Option("in", "memory", default="main"), _NAME, _LAYOUT))
 def cache_read(state: State, d: Directive) -> State:
-    """A copy of what one iteration of a loop reads of a tensor: `cache_read B at C.update.jo layout k j -> j//16 k j%16`.
+    """A copy of what one iteration of a loop reads of a tensor: `cache_read B at C.update.jo`.
 
         for jo                             for jo
           for k                     =>       B_C[k, j] = B[k, j] over what the loops inside read
@@ -44,7 +44,8 @@ def cache_read(state: State, d: Directive) -> State:
     s, loop = find_loop(state, str(d.option("at")))
     address = state.address(s.key)
     if state.funcs[s.key[0]].compute.kind == "inline":
-        raise refuse(f"{s.key[0]} is inlined and has no loop to stage anything at", "inlined", "compute it somewhere first")
+        raise refuse(f"{s.key[0]} is inlined and has no loop to stage anything at", "inlined",
+                     "compute it somewhere first")  # fmt: skip
     source = _read_by(state, s, d.operands[0])
     rank = source.ndim if isinstance(source, Array) else source.rank
     name = _new_name(state, d, f"{source.name}_{s.key[0]}")
@@ -52,7 +53,8 @@ def cache_read(state: State, d: Directive) -> State:
     copy = _copy_of(source, name, rank, layout)
     changed = replace(s, definition=_reading(s.definition, source, copy), scheduled=True)
     state = state.with_stage(changed)
-    made = FuncState(copy, Place("at", s.key, loop), None, str(d.option("in", "main")), layout, "cache_read", placed=True)
+    memory = str(d.option("in", "main"))
+    made = FuncState(copy, Place("at", s.key, loop), None, memory, layout, "cache_read", placed=True)
     assert copy.init is not None
     if not state.consumers(copy):
         raise refuse(f"{address} reads {source.name} only in its where(), which is not staged", "not-read")
@@ -81,7 +83,8 @@ def cache_write(state: State, d: Directive) -> State:
     if fs.compute.kind == "inline":
         raise refuse(f"{name} is inlined and has no loops", "inlined", "compute it somewhere first")
     if s.write_cache is not None:
-        raise refuse(f"{state.address(s.key)} has the tile {s.write_cache.name} at {s.write_cache.loop} already", "tile-twice")
+        found = f"the tile {s.write_cache.name} at {s.write_cache.loop}"
+        raise refuse(f"{state.address(s.key)} has {found} already", "tile-twice")
     depth = s.depth(loop)
     vector = next((x.name for x in s.loops[: depth + 1] if x.mode == "vectorize"), None)
     if vector is not None:
@@ -90,15 +93,18 @@ def cache_write(state: State, d: Directive) -> State:
     memory = str(d.option("in", "reg"))
     threads = next((x.name for x in s.loops[depth + 1 :] if x.mode == "parallel"), None)
     if memory == "reg" and threads is not None:
-        raise refuse(f"the parallel loop {threads} stands inside {address}: its threads can't share registers", "tile-race",
-                     "hold the tile at a loop inside it, or in main")  # fmt: skip
+        raise refuse(f"the parallel loop {threads} stands inside {address}: its threads can't share registers",
+                     "tile-race", "hold the tile at a loop inside it, or in main")  # fmt: skip
     cache = WriteCache(loop, _new_name(state, d, f"{name}_tile"), memory, _layout(d, fs.func.rank, name), d.location)
     return state.with_stage(replace(s, write_cache=cache, scheduled=True))
 
 
 @directive("store_in", "func", options=(Option("in", "memory", required=True),))
 def store_in(state: State, d: Directive) -> State:
-    """The memory that a Func's buffer lives in: `store_in P in spm`. An output is then copied to its array at the end."""
+    """The memory that a Func's buffer lives in: `store_in P in spm`.
+
+    An output is then copied to its array at the end. Errors: schedule.inlined, schedule.inout-storage, schedule.memory.
+    """
     fs = _with_storage(state, d.operands[0])
     return state.with_func(replace(fs, memory=str(d.option("in")), placed=True))
 
@@ -148,7 +154,8 @@ def _read_by(state: State, s: Stage, name: str) -> Array | Func:
     if isinstance(t, (Array, Func)) and t is not s.definition.func:
         return t
     address = state.address(s.key)
-    deeper = [n for n, f in found.items() if isinstance(f, Func) and f.name in state.funcs and name in _reaching(state, f)]
+    own = [(n, f) for n, f in found.items() if isinstance(f, Func) and n in state.funcs]
+    deeper = [n for n, f in own if name in _reaching(state, f)]
     hint = f"it reads {', '.join(found)}" if found else "it reads nothing"
     if deeper:
         hint = f"{', '.join(deeper)} reads it and is inlined here: stage that one, or compute it at the loop"
@@ -259,6 +266,7 @@ def _with_storage(state: State, name: str) -> FuncState:
     if isinstance(fs.func, InoutFunc):
         raise refuse(f"{name} lives in the caller's array", "inout-storage", "cache_write holds a part of it elsewhere")
     if fs.compute.kind == "inline":
-        raise refuse(f"{name} is inlined and has no buffer", "inlined", f"compute it somewhere first: s[{name!r}].compute_root()")
+        raise refuse(f"{name} is inlined and has no buffer", "inlined",
+                     f"compute it somewhere first: s[{name!r}].compute_root()")  # fmt: skip
     return fs
 

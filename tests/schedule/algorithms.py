@@ -216,7 +216,8 @@ def convolution() -> Pipeline:
 ALL: dict[str, Callable[[], Pipeline]] = {
     f.__name__: f
     for f in (
-        gradient, matmul, blur, edge_blur, halves, chain, histogram, prefix_sum, triangle, largest, two_outputs, accumulate, convolution,
+        gradient, matmul, blur, edge_blur, halves, chain, histogram, prefix_sum, triangle, largest, two_outputs,
+        accumulate, convolution,
     )
 }  # fmt: skip
 

@@ -139,7 +139,7 @@ class Interpreter:
             if f.depth >= m.depth:
                 key = (m.number, p)
                 if f.writes.get(key, f.iteration) != f.iteration:
-                    raise NestError(f"iterations of {f.name} race: {m.storage.name}{list(at)} is read after another wrote it")
+                    raise NestError(f"iterations of {f.name} race: {m.storage.name}{list(at)} is read, not its own")
                 f.reads[key] = f.iteration
         out = m.values.get(p, UNDEFINED)
         if out is UNDEFINED:
@@ -162,7 +162,7 @@ class Interpreter:
                 if f.writes.setdefault(key, f.iteration) != f.iteration and not same:
                     raise NestError(f"iterations of {f.name} race: two write {m.storage.name}{list(at)}")
                 if f.reads.get(key, f.iteration) != f.iteration:
-                    raise NestError(f"iterations of {f.name} race: {m.storage.name}{list(at)} is written after another read it")
+                    raise NestError(f"iterations of {f.name} race: {m.storage.name}{list(at)} is written, others read it")
         m.values[p] = value if value is UNDEFINED else np.asarray(value).astype(m.storage.dtype.np)[()]
 
     # Nodes ------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def _points(a: np.ndarray) -> Iterator[tuple[Point, Any]]:
 
 
 def run_nest(s: Schedule, *args: Any, sizes: dict[str, int] | None = None, **kwargs: Any) -> Any:
-    """What the nest of a schedule gives for a call, in the structure that the kernel returns; `inout` arrays are written."""
+    """What the nest of a schedule gives for a call, in the structure that the kernel returns; `inout` is written."""
     p = s.pipeline
     bound = bind(p, args, kwargs, sizes)
     nest = build_nest(s.state, "strict")
@@ -257,7 +257,8 @@ def run_nest(s: Schedule, *args: Any, sizes: dict[str, int] | None = None, **kwa
             m.memories[(f"output {st.slot}", 0)] = [outputs[st.slot]]
             continue
         array = st.tensor.inout if isinstance(st.tensor, InoutFunc) else st.tensor
-        data = bound.arrays[array.name] if array.name in bound.arrays else array.values  # type: ignore[union-attr]
+        data = bound.arrays.get(array.name, getattr(array, "values", None))
+        assert data is not None
         memory = m.allocate(st, dict(_points(data)))
         if isinstance(st.tensor, InoutFunc):
             written.append((data, memory))

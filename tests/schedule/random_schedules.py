@@ -141,6 +141,6 @@ def prefetch(s: Schedule, choose: Choose, k: int) -> None:
 
 
 _MOVES = [
-    split, split, split, fuse, reorder, reorder, tile, mark, mark, serial, place, place, place, store, cache_read, cache_write,
-    cache_write, prefetch,
+    split, split, split, fuse, reorder, reorder, tile, mark, mark, serial, place, place, place, store, cache_read,
+    cache_write, cache_write, prefetch,
 ]  # fmt: skip

@@ -57,8 +57,8 @@ def all_together(s: Schedule) -> None:
 
 
 CASES: list[tuple[Callable[[Schedule], None], int, int]] = [
-    (default, 4, 4), (column_major, 4, 4), (split, 4, 4), (fused, 4, 4), (tiled, 8, 8), (vectors, 4, 8), (unrolled, 4, 4),
-    (guarded, 2, 7), (shifted, 2, 7), (parallel_tiles, 8, 8), (all_together, 66, 70),
+    (default, 4, 4), (column_major, 4, 4), (split, 4, 4), (fused, 4, 4), (tiled, 8, 8), (vectors, 4, 8),
+    (unrolled, 4, 4), (guarded, 2, 7), (shifted, 2, 7), (parallel_tiles, 8, 8), (all_together, 66, 70),
 ]  # fmt: skip
 
 

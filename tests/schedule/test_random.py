@@ -1,4 +1,4 @@
-"""Random schedules: refused directives leave nothing behind, what is legal runs, reads back and gives the reference's values."""
+"""Random schedules: refused directives leave nothing behind, legal ones run and give the reference's values."""
 
 from __future__ import annotations
 

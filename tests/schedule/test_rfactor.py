@@ -13,8 +13,8 @@ def test_nest(golden):
 
 def test_every_reduction():
     for make, stage, loop in (
-        (matmul, "C.update", "k"), (histogram, "hist.update", "y"), (histogram, "hist.update", "x"), (largest, "arg.update", "j"),
-        (convolution, "conv.update", "dy"), (convolution, "conv.update", "dx"), (triangle, "t.update", "x"),
+        (matmul, "C.update", "k"), (histogram, "hist.update", "y"), (histogram, "hist.update", "x"),
+        (largest, "arg.update", "j"), (convolution, "conv.update", "dy"), (convolution, "conv.update", "dx"), (triangle, "t.update", "x"),
     ):  # fmt: skip
         s = Schedule(make())
         s[stage].rfactor(loop, "part")
@@ -33,5 +33,7 @@ def test_errors():
     s = Schedule(matmul())
     refused(s, "rfactor-pure", lambda: s["C.update"].rfactor("i", "part"))
     refused(s, "name-twice", lambda: s["C.update"].rfactor("k", "C"))
+    u = Schedule(triangle())
+    refused(u, "rfactor-scatter", lambda: u["t.update"].parallel("y"), "elements of its own")
     t = Schedule(prefix_sum())
     refused(t, "not-associative", lambda: t["s.update"].rfactor("k", "part"))
