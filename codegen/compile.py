@@ -9,24 +9,22 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.codegen import abi, cache, runtime, target
-from tilewright.codegen.emit import emit
 from tilewright.codegen.entry import invoke, make_entry, raise_code, scalar_slot
-from tilewright.codegen.flatten import ANY, CONTIGUOUS, UNIT
-from tilewright.codegen.interface import argument_roles, signature
+from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT, argument_roles, signature
 from tilewright.codegen.jit import load
-from tilewright.codegen.lower import Lowered, Request, lower
-from tilewright.codegen.requirements import requirements
 from tilewright.lang.binding import Bound, bind, folds, index_value
 from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
-from tilewright.schedule.build import build_nest
 from tilewright.schedule.state import State
+
+if TYPE_CHECKING:
+    from tilewright.codegen.lower import Lowered
 
 Classes = tuple[str, ...]
 
@@ -157,6 +155,9 @@ class Compiled:
 
     def build(self, classes: Classes | None = None, aliases: frozenset[frozenset[str]] = frozenset()) -> Build:
         """Lower, emit and optimise (without the cache)."""
+        from tilewright.codegen.emit import emit  # a warm process needs neither
+        from tilewright.codegen.lower import Request, lower
+
         classes = classes or self._default
         symbol = abi.symbol(self.pipeline.name, "|".join((self.pipeline.digest, self._identity, self.mode, *classes)))
         lowered = lower(Request(self._make_state(), self.mode, symbol, classes))
@@ -240,6 +241,9 @@ class Compiled:
 def raise_kernel_code(code: int, p: Pipeline, state: State, mode: str) -> None:
     """The error of a kernel's return code. What binding checks was checked before: what is left is memory, and what
     the schedule itself asks of the sizes."""
+    from tilewright.codegen.requirements import requirements
+    from tilewright.schedule.build import build_nest
+
     if code < 100:
         raise_code(code)
     asked = [text for _, text in build_nest(state, mode).requirements]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.interface import CONTIGUOUS, UNIT
 from tilewright.codegen.prove import Facts
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import CompileError
-from tilewright.lang.func import Func, InoutFunc, Table, Tensor
+from tilewright.lang.func import Tensor
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
@@ -28,7 +29,6 @@ from tilewright.schedule.nest import (
 )
 from tilewright.schedule.tiles import OutputArray
 
-CONTIGUOUS, UNIT, ANY = "contiguous", "unit", "any"  # stride classes of an argument
 ONE = integer(1)
 
 
@@ -248,7 +248,7 @@ def conditions_of_loads(roots: tuple[Node, ...]) -> dict[Node, Node]:
     order = list(ir.postorder(roots))
     if not any(n.op == "select" for n in order):
         return out
-    needed: dict[Node, Node | None] = {r: ir.TRUE for r in roots}
+    needed: dict[Node, Node | None] = dict.fromkeys(roots, ir.TRUE)
     for n in reversed(order):
         c = needed.get(n)
         if c is None:
@@ -284,5 +284,3 @@ def _not(c: Node) -> Node:
         return simplify.build(_OPPOSITE[c.op], bool_, c.args)
     return ir.node("not", bool_, (c,))
 
-
-__all__ = ["ANY", "CONTIGUOUS", "UNIT", "Func", "InoutFunc", "Table", "flatten"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.codegen.flatten import CONTIGUOUS, UNIT
 from tilewright.codegen.signature import ArrayParam, Role, ScalarParam, Signature, StrideClass, Structure
 from tilewright.lang import simplify
-from tilewright.lang.func import Array, InoutFunc, Table
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Pipeline
+
+CONTIGUOUS, UNIT, ANY = "contiguous", "unit", "any"  # stride classes of an argument
 
 
 def argument_roles(p: Pipeline) -> list[tuple[str, Role, str, tuple[Node, ...]]]:
@@ -62,4 +62,4 @@ def _structure(structure: Any) -> Structure:
     return "other"
 
 
-__all__ = ["Array", "InoutFunc", "Table", "argument_roles", "signature"]
+

@@ -14,8 +14,7 @@ from tilewright.codegen import loops as L
 from tilewright.codegen.compile import raise_kernel_code
 from tilewright.codegen.emit import counter_count, decode_counters, emit
 from tilewright.codegen.entry import invoke, scalar_slot
-from tilewright.codegen.flatten import CONTIGUOUS
-from tilewright.codegen.interface import argument_roles
+from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.jit import load
 from tilewright.codegen.lower import Request, lower
 from tilewright.hw import Account, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
