@@ -162,7 +162,7 @@ class Interpreter:
                 if f.writes.setdefault(key, f.iteration) != f.iteration and not same:
                     raise NestError(f"iterations of {f.name} race: two write {m.storage.name}{list(at)}")
                 if f.reads.get(key, f.iteration) != f.iteration:
-                    raise NestError(f"iterations of {f.name} race: {m.storage.name}{list(at)} is written, others read it")
+                    raise NestError(f"iterations of {f.name} race: {m.storage.name}{list(at)} is written, another read")
         m.values[p] = value if value is UNDEFINED else np.asarray(value).astype(m.storage.dtype.np)[()]
 
     # Nodes ------------------------------------------------------------------------------------------------------

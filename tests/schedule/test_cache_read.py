@@ -1,3 +1,5 @@
+"""cache_read: copies of funcs, arrays, tuples and copies, with layouts; what is refused."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""cache_write: tiles at every loop of every stage, first values computed or loaded; what is refused."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""fuse: order, attachments, empty ranges; what is refused."""
+
 from __future__ import annotations
 
 from tests.schedule.algorithms import blur, convolution, gradient, halves, matmul

@@ -1,3 +1,5 @@
+"""parallel: pure loops and reductions; races that are refused."""
+
 from __future__ import annotations
 
 from tests.schedule.algorithms import blur, histogram, largest, matmul, prefix_sum

@@ -1,3 +1,5 @@
+"""reorder: pure loops move freely, reductions where their operator allows it."""
+
 from __future__ import annotations
 
 from tests.schedule.algorithms import convolution, float_matmul, largest, matmul, prefix_sum, triangle

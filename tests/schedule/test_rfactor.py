@@ -1,3 +1,5 @@
+"""rfactor: partial results of every kind of reduction; what is refused."""
+
 from __future__ import annotations
 
 from tests.schedule.algorithms import convolution, histogram, largest, matmul, prefix_sum, triangle
@@ -14,7 +16,8 @@ def test_nest(golden):
 def test_every_reduction():
     for make, stage, loop in (
         (matmul, "C.update", "k"), (histogram, "hist.update", "y"), (histogram, "hist.update", "x"),
-        (largest, "arg.update", "j"), (convolution, "conv.update", "dy"), (convolution, "conv.update", "dx"), (triangle, "t.update", "x"),
+        (largest, "arg.update", "j"), (convolution, "conv.update", "dy"), (convolution, "conv.update", "dx"),
+        (triangle, "t.update", "x"),
     ):  # fmt: skip
         s = Schedule(make())
         s[stage].rfactor(loop, "part")

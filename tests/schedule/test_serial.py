@@ -1,3 +1,5 @@
+"""serial takes unroll, vectorize and parallel back."""
+
 from __future__ import annotations
 
 from tests.schedule.algorithms import gradient

@@ -1,3 +1,5 @@
+"""split: tails, names, attachments; what is refused."""
+
 from __future__ import annotations
 
 import pytest

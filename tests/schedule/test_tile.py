@@ -1,3 +1,5 @@
+"""tile: the splits and the order that it stands for."""
+
 from __future__ import annotations
 
 from tests.schedule.algorithms import gradient, matmul, prefix_sum

@@ -1,3 +1,5 @@
+"""unroll: extents that are constant, become so, or never will."""
+
 from __future__ import annotations
 
 from tests.schedule.algorithms import blur, gradient, matmul

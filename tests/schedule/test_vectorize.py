@@ -1,3 +1,5 @@
+"""vectorize: pure loops and reductions, one a stage, nothing inside; what is refused."""
+
 from __future__ import annotations
 
 from tests.schedule.algorithms import blur, gradient, largest, matmul, prefix_sum, triangle
