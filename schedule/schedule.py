@@ -207,7 +207,7 @@ class Schedule:
 
 
 def parse_schedule(text: str, algorithm: Any, machine: Machine | str | None = None, origin: str = "<text>") -> Schedule:
-    """The one schedule that a text says. `algorithm`: a pipeline, or a kernel with a `pipeline`.
+    """The one schedule that a text says. `algorithm`: a pipeline or a kernel.
 
     Raises ParseError (line, column, what was expected), ScheduleError for a line that is not legal, or where the text
     is for another algorithm (schedule.algorithm) or says several schedules.
@@ -215,7 +215,7 @@ def parse_schedule(text: str, algorithm: Any, machine: Machine | str | None = No
     from tilewright.schedule.text import parse_schedules
 
     found = parse_schedules(text, origin)
-    pipeline = algorithm if isinstance(algorithm, Pipeline) else algorithm.pipeline
+    pipeline = algorithm if isinstance(algorithm, Pipeline) else algorithm.pipeline()
     if len(found) != 1:
         raise refuse(f"the text says {len(found)} schedules and not one", "several", "parse_schedules reads them all")
     return replay(found[0], pipeline, machine)
