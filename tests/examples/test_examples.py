@@ -1,0 +1,77 @@
+"""Every example: its kernel and schedules by their names, its own check at small sizes, its schedules as text."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import tilewright as tw
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = sorted(f.stem for f in EXAMPLES.glob("*.py"))
+REQUIRED = {
+    "argmax", "blur", "conv1d", "conv2d", "heat", "histogram", "layer_norm", "life", "mandelbrot", "matmul", "prefix_sum",
+    "softmax", "unsharp",
+}  # fmt: skip
+
+# Sizes at which every tile, block and strip of the schedules has a partial one at its end.
+SMALL: dict[str, dict[str, int]] = {
+    "argmax": dict(M=11, N=150),
+    "blur": dict(rows=45),
+    "conv1d": dict(N=3000, K=17),
+    "conv2d": dict(CO=35, CI=3, size=17),
+    "heat": dict(H=50, W=41),
+    "histogram": dict(rows=70),
+    "layer_norm": dict(M=7, N=150),
+    "life": dict(H=45, W=70),
+    "mandelbrot": dict(H=20, W=70),
+    "matmul": dict(M=45, N=70, K=262),
+    "prefix_sum": dict(T=40, C=70),
+    "softmax": dict(M=9, N=150),
+    "unsharp": dict(rows=35),
+}
+
+
+@cache
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_all_examples_are_there():
+    assert set(NAMES) >= REQUIRED
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernel_and_schedules_have_their_names(name):
+    module = example(name)
+    assert isinstance(getattr(module, name), tw.kernels.Kernel)
+    schedules = [f.__name__ for f in module.SCHEDULES]
+    assert len(schedules) >= 2 and schedules[-1] == "expert"
+    assert all(getattr(module, s) is f for s, f in zip(schedules, module.SCHEDULES, strict=True))
+    assert module.__doc__ and all(f.__doc__ for f in module.SCHEDULES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_schedules_are_text_and_back(name):
+    module = example(name)
+    for make in module.SCHEDULES:
+        s = make()
+        assert len(s) > 0
+        again = tw.parse_schedule(str(s), getattr(module, name))
+        assert again == s and str(again) == str(s) and str(again.loops()) == str(s.loops())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_schedule_agrees_with_the_reference_and_with_others(name, capsys):
+    example(name).check(**SMALL.get(name, {}))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + len(example(name).SCHEDULES)
+    assert all(line.startswith(name) for line in lines)
