@@ -58,9 +58,7 @@ def _match_single(d: Definition) -> Reduction | None:
         return None
     me = self_load(d)
     a, b = value.args
-    if a is me and not reads_self(d, b):
-        pass
-    elif b is me and not reads_self(d, a) and value.op != "sub":
+    if (a is me and not reads_self(d, b)) or (b is me and not reads_self(d, a) and value.op != "sub"):
         pass
     else:
         return None
