@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return args.run(args)
     except TilewrightError as e:
-        return _fail(str(e), MISUSE)
+        return _fail(_without_us(e), MISUSE)
     except BrokenPipeError:  # the reader of our output has gone, `| head` say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return GOOD
@@ -41,6 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get(TRACEBACK) == "1":
             traceback.print_exc()
         return _fail(f"internal error, {type(e).__name__}: {e} ({TRACEBACK}=1 shows where)", INTERNAL)
+
+
+def _without_us(e: TilewrightError) -> str:
+    """The error's text, without the program that called us as a place: nothing there is the user's to change."""
+    ours = {os.path.realpath(sys.argv[0]), os.path.realpath(getattr(sys.modules["__main__"], "__file__", "") or "")}
+    e.where = tuple(w for w in e.where if os.path.realpath(w.file) not in ours)
+    return e.render()
 
 
 def _fail(message: str, code: int) -> int:

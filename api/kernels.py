@@ -1,4 +1,4 @@
-"""`@tw.kernel`: a Python function that describes a computation, as something to call, schedule, compile and question."""
+"""`@tw.kernel`: a Python function that describes a computation, to call, schedule, compile and question."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ MODES = ("strict", "contract", "fast")
 
 def check_mode(mode: str) -> str:
     if mode not in MODES:
-        raise DefinitionError(f"mode {mode!r} is unknown", code="definition.mode", where=user_location(), hint="modes: " + ", ".join(MODES))
+        raise DefinitionError(
+            f"mode {mode!r} is unknown",
+            code="definition.mode",
+            where=user_location(),
+            hint="modes: " + ", ".join(MODES),
+        )
     return mode
 
 
@@ -41,7 +46,11 @@ class Kernel:
             assert pipeline is not None
             self.__name__, self.interface = pipeline.name, Interface(())
             self._pipelines[((), ())] = pipeline
-        if fn is not None and not self.interface.type_vars and all(p.default is not p.default_missing for p in self.interface.statics):
+        if (
+            fn is not None
+            and not self.interface.type_vars
+            and all(p.default is not p.default_missing for p in self.interface.statics)
+        ):
             self.pipeline()  # mistakes in the definition show where it stands
 
     def __repr__(self) -> str:
@@ -60,18 +69,34 @@ class Kernel:
             elif p.default is not p.default_missing:
                 values[p.name] = p.default
             else:
-                raise ArgumentError(f"{self.__name__} needs the static value {p.name}", code="argument.static", where=user_location())
+                raise ArgumentError(
+                    f"{self.__name__} needs the static value {p.name}", code="argument.static", where=user_location()
+                )
         if statics:
-            raise ArgumentError(f"{self.__name__} has no static parameter {next(iter(statics))}", code="argument.unknown", where=user_location())
-        types = {t.name: _type(t, (dtypes or {}).get(t.name)) for t in self.interface.type_vars if dtypes and t.name in dtypes}
+            raise ArgumentError(
+                f"{self.__name__} has no static parameter {next(iter(statics))}",
+                code="argument.unknown",
+                where=user_location(),
+            )
+        types = {
+            t.name: _type(t, (dtypes or {}).get(t.name))
+            for t in self.interface.type_vars
+            if dtypes and t.name in dtypes
+        }
         try:
             key = (tuple(values.items()), tuple(types.items()))
             found = self._pipelines.get(key)
         except TypeError as e:
-            raise ArgumentError(f"a static value of {self.__name__} can't be a key: {e}", code="argument.static", where=user_location()) from None
+            raise ArgumentError(
+                f"a static value of {self.__name__} can't be a key: {e}", code="argument.static", where=user_location()
+            ) from None
         if found is None:
             found = self._pipelines[key] = trace(self._fn, self.interface, values, types)
         return found
+
+    @property
+    def _keyword_only(self) -> tuple[str, ...]:
+        return tuple(q.name for q in self.interface.params if q.keyword_only and not q.static)
 
     def _for_call(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Pipeline, dict[str, Any]]:
         """The pipeline that a call selects by its static values and array types, and the other arguments."""
@@ -87,7 +112,9 @@ class Kernel:
                 if isinstance(t, DTypeVar) and p.name in given and t.name not in dtypes:
                     found = from_numpy(getattr(given[p.name], "dtype", type(given[p.name])))
                     if found is None:
-                        raise ArgumentError(f"the type of {p.name} is not known", code="argument.dtype", where=user_location())
+                        raise ArgumentError(
+                            f"the type of {p.name} is not known", code="argument.dtype", where=user_location()
+                        )
                     dtypes[t.name] = _type(t, found)
         return self.pipeline(dtypes=dtypes, **statics), rest
 
@@ -111,7 +138,7 @@ class Kernel:
     def reference(self, *args: Any, keep: Any = (), sizes: Any = None, **kwargs: Any) -> Any:
         """The reference path: NumPy only, nothing fused. With `keep=["lap"]` returns (result, {"lap": array})."""
         p, rest = self._for_call(args, kwargs)
-        return reference_path.run(p, bind(p, args, rest, sizes), keep)
+        return reference_path.run(p, bind(p, args, rest, sizes, len(self._keyword_only)), keep)
 
     def _through_reference(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         from tilewright.codegen.compile import copy_into
@@ -124,9 +151,11 @@ class Kernel:
     def why(self, *args: Any, out: tuple[int, ...] = (), output: int = 0, sizes: Any = None, **kwargs: Any) -> str:
         """One element's expression with the values that went into it: `kernel.why(a, b, out=(3, 5))`."""
         p, rest = self._for_call(args, kwargs)
-        return reference_path.why(p, bind(p, args, rest, sizes), out, output)
+        return reference_path.why(p, bind(p, args, rest, sizes, len(self._keyword_only)), out, output)
 
-    def required_inputs(self, *, dtypes: Any = None, statics: Mapping[str, Any] | None = None, **sizes: int) -> dict[str, Any]:
+    def required_inputs(
+        self, *, dtypes: Any = None, statics: Mapping[str, Any] | None = None, **sizes: int
+    ) -> dict[str, Any]:
         """The range (start, stop) of every axis of every input that is read at the given sizes."""
         return required_inputs(self.pipeline(dtypes=dtypes, **(statics or {})), sizes)
 
@@ -152,10 +181,17 @@ class Kernel:
     def _compile(self, p: Pipeline, schedule: Any, mode: str) -> Any:
         from tilewright.codegen.compile import compile_schedule
 
-        keyword_only = tuple(q.name for q in self.interface.params if q.keyword_only and not q.static)
-        return compile_schedule(p, schedule, mode, keyword_only)
+        return compile_schedule(p, schedule, mode, self._keyword_only)
 
-    def simulate(self, schedule: Any = None, *, machine: Any, sizes: Mapping[str, int], mode: str | None = None, inputs: Any = None) -> Any:
+    def simulate(
+        self,
+        schedule: Any = None,
+        *,
+        machine: Any,
+        sizes: Mapping[str, int],
+        mode: str | None = None,
+        inputs: Any = None,
+    ) -> Any:
         """Run on a simulated machine: the account of bytes and footprint, and the values."""
         from tilewright.codegen.simulate import simulate
 

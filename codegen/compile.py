@@ -185,7 +185,7 @@ class Compiled:
     def _checked(self, context: Any, *args: Any, out: Any = None, sizes: Any = None, **kwargs: Any) -> Any:
         """A call with everything checked in Python."""
         p = self.pipeline
-        bound = bind(p, args, kwargs, sizes)
+        bound = bind(p, args, kwargs, sizes, len(self._keyword_only))
         env = bound.env
         outputs = self._outputs(bound, out, env)
         arrays = [bound.arrays[a.name] for a in p.arrays] + self._tables + outputs

@@ -39,14 +39,15 @@ def bind(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     sizes: Mapping[str, int] | None = None,
+    keyword_only: int = 0,
 ) -> Bound:
     """Check the arguments of a call against a pipeline's parameters.
 
     Arrays may have any strides and be read-only or broadcast (`inout` ones must be writable and are aliased).
-    `sizes` gives what no input determines. Raises ArgumentError (`argument.*`) for what the kernel can't take and
+    `sizes` gives what no input determines; the last `keyword_only` parameters are taken by name only. Raises ArgumentError (`argument.*`) for what the kernel can't take and
     BoundsError where an input is too small for what is read of it.
     """
-    given = _by_name(p, args, kwargs or {})
+    given = _by_name(p, args, kwargs or {}, keyword_only)
     arrays: dict[str, np.ndarray] = {}
     scalars: dict[str, Any] = {}
     for q in p.params:
@@ -95,11 +96,14 @@ def bad(p: Pipeline, code: str, message: str, hint: str | None = None) -> Argume
     )
 
 
-def _by_name(p: Pipeline, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _by_name(p: Pipeline, args: Sequence[Any], kwargs: Mapping[str, Any], keyword_only: int) -> dict[str, Any]:
     names = [q.name for q in p.params]
     takes = f"it takes {', '.join(names)}" if names else "it takes no arguments"
     if len(args) > len(names):
         raise bad(p, "count", f"{len(args)} arguments are given", takes)
+    positional = len(names) - keyword_only
+    if len(args) > positional:
+        raise bad(p, "count", f"{names[positional]} is given by position", f"give it by name: {names[positional]}=...")
     out = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:

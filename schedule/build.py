@@ -211,7 +211,9 @@ class Builder:
             return True
         fs, built = self.state.funcs[f.name], self.funcs[f.name]
         boxes = self._output_boxes(f)
-        return len({tuple(b) for b in boxes}) == 1 and boxes[0] == built.region and fs.memory == "main" and fs.layout is None
+        returned_once = sum(o.func is f for o in self.state.pipeline.outputs) == len(f.dtypes)
+        one_box = len({tuple(b) for b in boxes}) == 1 and boxes[0] == built.region
+        return returned_once and one_box and fs.memory == "main" and fs.layout is None
 
     # Storage ------------------------------------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ def demo(out: str | Path = "demo-output", *, say: Callable[[str], Any] = print) 
     """
     start = time.perf_counter()
     photo = photograph()
+    Path(out).mkdir(parents=True, exist_ok=True)  # first: nobody likes to hear at the end that it can't be written
     machine = load_machine(MACHINE)
     jobs = (_photo_job(photo), _matrix_job())
     rows: list[Row] = []

@@ -1,0 +1,253 @@
+"""The command line: every command with good and wrong input, exit codes, one paragraph and no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tilewright import cli, commands
+from tilewright.codegen import cache as store
+from tilewright.lang import judging
+
+Run = Callable[..., tuple[int, str, str]]
+SMALL = ("--size", "M=9,N=11,K=7")
+
+
+def test_show_prints_algorithm_schedule_nest_and_buffers(run: Run) -> None:
+    code, out, err = run("show", "program.py:matmul", "--schedule", "tiled", "--size", "M=8,N=8,K=8")
+    assert code == 0
+    assert "kernel matmul(A: f32[M, K], B: f32[K, N]) -> C[:M, :N]" in out
+    assert "split i -> io, ii by 4" in out
+    assert "for jo in 0..(N + 7)//8" in out
+    assert "C_tile  f32[4, 8]  reg     one iteration of C.update.io    128" in out
+    assert "this program prints" in err and "this program prints" not in out
+
+
+def test_show_json(run: Run) -> None:
+    code, out, _ = run("show", "program.py:matmul", "--schedule", "tiled", "--json")
+    data = json.loads(out)
+    assert (code, data["kernel"], data["schedule_name"]) == (0, "matmul", "tiled")
+    assert data["buffers"][0]["name"] == "C_tile"
+    assert {x["address"] for x in data["loops"]} >= {"C.update.jo", "C.update.k"}
+
+
+def test_show_without_schedule_shows_the_default_one(run: Run) -> None:
+    code, out, _ = run("show", "program.py:matmul")
+    assert code == 0
+    assert "# the default schedule\nschedule matmul" in out
+
+
+def test_a_text_with_its_own_schedule_and_with_another(run: Run) -> None:
+    assert "vectorize x by 8" in run("show", "double.tw")[1]
+    code, out, _ = run("show", "double.tw", "--schedule", "other.tw")
+    assert code == 0 and "vectorize x by 4" in out and "vectorize x by 8" not in out
+
+
+def test_statics_types_and_schedules_that_fill(run: Run) -> None:
+    code, out, _ = run("show", "program.py:window", "--static", "taps=3", "--dtype", "T=f64")
+    assert code == 0 and "f64[N]" in out and "x[i + 2]" in out
+    assert "f32[N]" in run("show", "program.py:window", "--static", "taps=3")[1]
+    assert "vectorize j by 8" in run("show", "program.py:matmul", "--schedule", "filled")[1]
+
+
+@pytest.mark.parametrize("schedule", ["tiled", "lanes", None])
+def test_verify_agrees(run: Run, schedule: str | None) -> None:
+    code, out, _ = run("verify", "program.py:matmul", *SMALL, *(["--schedule", schedule] if schedule else []))
+    assert code == 0, out
+    assert "agree with the reference" in out
+    assert "(nothing scheduled)" in out
+
+
+def test_verify_says_what_a_part_of_a_schedule_leaves_out(run: Run) -> None:
+    found = commands.verify("program.py:matmul", schedule="tiled", sizes={"M": 9, "N": 11, "K": 7})
+    assert found.ok
+    assert [s.directive for s in found.steps[:3]] == [
+        "(nothing scheduled)",
+        "C.update: split i -> io, ii by 4",
+        "C.update: split j -> jo, ji by 8",
+    ]
+    assert any(s.added for s in found.steps)
+
+
+def test_verify_leaves_out_promises_that_need_the_rest(run: Run) -> None:
+    code, out, _ = run("verify", "program.py:matmul", *SMALL, "--schedule", "early", "--json")
+    ignored = {s["directive"]: s["ignored"] for s in json.loads(out)["steps"] if s["ignored"]}
+    assert code == 0
+    assert ignored == {
+        "cache_write C at C.update.io in reg": ["C_tile in reg"],
+        "C.update: split j -> jo, ji by 8": ["C_tile in reg"],
+    }
+
+
+def test_verify_names_the_first_wrong_directive(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def wrong_from_the_third_on(a: object, b: object, zeros: bool = False) -> None:
+        calls.append(zeros)
+        if calls.count(True) >= 3:
+            raise judging.MismatchError("result: 1 of 99 elements differ in their bits")
+
+    monkeypatch.setattr(judging, "require_bitwise", wrong_from_the_third_on)
+    code, out, _ = run("verify", "program.py:matmul", *SMALL, "--schedule", "tiled", "--json")
+    data = json.loads(out)
+    assert (code, data["ok"], data["first_wrong"]) == (1, False, 2)
+    code, out, _ = run("verify", "program.py:matmul", *SMALL, "--schedule", "tiled")
+    assert code == 1 and "the values differ before the first directive" in out
+
+
+def test_verify_of_a_kernel_that_only_writes_its_arguments(run: Run) -> None:
+    code, out, _ = run("verify", "program.py:accumulate", "--size", "N=21")
+    assert code == 0, out
+
+
+def test_verify_strict(run: Run) -> None:
+    code, out, _ = run("verify", "program.py:matmul", *SMALL, "--schedule", "tiled", "--mode", "strict")
+    assert code == 0 and "with the reference" in out
+    code, _, err = run("verify", "program.py:matmul", *SMALL, "--schedule", "lanes", "--mode", "strict")
+    assert code == 2 and "[schedule.strict]" in err
+
+
+def test_simulate(run: Run) -> None:
+    code, out, _ = run("simulate", "program.py:matmul", "--schedule", "staged", "--machine", "toy", *SMALL)
+    assert code == 0 and "spm (64 KiB" in out
+    code, out, _ = run("simulate", "program.py:matmul", "--schedule", "staged", "--machine", "toy", *SMALL, "--json")
+    assert code == 0 and json.loads(out)["machine"] == "toy"
+
+
+def test_machines(run: Run) -> None:
+    code, out, _ = run("machines")
+    assert code == 0 and "toy\n" in out and "snitch-cluster\n" in out
+    assert {m["name"] for m in json.loads(run("machines", "--json")[1])} >= {"toy", "snitch-cluster"}
+    assert 'name = "toy"' in run("machines", "toy")[1]
+
+
+def test_cache(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "kernels"))
+    store.put("0" * 64, store.Entry(b"image", {"kernel": "blur", "mode": "strict"}))
+    (tmp_path / "kernels" / ("1" * 64 + ".two")).write_bytes(b"damaged")
+    code, out, _ = run("cache")
+    assert code == 0 and str(tmp_path) in out and "entries   2 (1 damaged" in out
+    assert "blur (strict)" in run("cache", "list")[1]
+    data = json.loads(run("cache", "--json")[1])
+    assert len(data["entries"]) == 2 and data["bytes"] == sum(e["bytes"] for e in data["entries"])
+    assert run("cache", "clear")[:2] == (0, "2 entries removed\n")
+    assert commands.cache().entries == ()
+
+
+WRONG = {
+    "no such file": (["show", "nothere.py"], "usage.file", "does not exist"),
+    "a folder": (["show", "."], "usage.file", "is a folder"),
+    "neither Python nor text": (["show", "notes.txt"], "usage.file", ".tw"),
+    "no kernel": (["show", "empty.py"], "usage.kernel", "no kernel"),
+    "several kernels": (["show", "program.py"], "usage.kernel", "program.py:matmul"),
+    "unknown kernel": (["show", "program.py:matmull"], "usage.kernel", "did you mean matmul?"),
+    "syntax error": (["show", "syntax.py"], "usage.python", "syntax.py:1"),
+    "an exception": (["show", "raises.py"], "usage.python", "raises.py:3: ZeroDivisionError: division by zero"),
+    "sys.exit": (["show", "leaves.py"], "usage.python", "leaves.py:2"),
+    "undefined Func": (["show", "undefined.py"], "definition", "undefined.py:9"),
+    "text that can't be parsed": (["show", "unread.tw"], "parse", "unread.tw:3"),
+    "text in another encoding": (["show", "latin.tw"], "parse.encoding", "UTF-8"),
+    "unknown schedule": (["show", "program.py:matmul", "--schedule", "tield"], "usage.schedule", "did you mean tiled?"),
+    "no such schedule file": (["show", "program.py:matmul", "--schedule", "no.tw"], "usage.file", "no.tw"),
+    "schedule of another kernel": (
+        ["show", "program.py:matmul", "--schedule", "double.tw"], "schedule.none", "schedules of double",
+    ),
+    "schedule function for another kernel": (
+        ["show", "program.py:accumulate", "--schedule", "tiled"], "usage.schedule", "schedule of matmul",
+    ),
+    "schedule function that fails": (
+        ["show", "program.py:matmul", "--schedule", "broken"], "usage.python", "NameError: name 'undefined'",
+    ),
+    "illegal directive": (
+        ["show", "program.py:matmul", "--schedule", "illegal"], "schedule.unknown-loop", "program.py:",
+    ),
+    "a promise that is never kept": (
+        ["verify", "program.py:matmul", "--schedule", "never"], "schedule.register-size", "program.py:70",
+    ),
+    "no schedule": (["show", "program.py:matmul", "--schedule", "number"], "usage.schedule", "gives 3"),
+    "too many arguments": (["show", "program.py:matmul", "--schedule", "two"], "usage.schedule", "takes 2 arguments"),
+    "function in a text": (["show", "double.tw", "--schedule", "tiled"], "usage.schedule", "double.tw"),
+    "unknown size": (["verify", "program.py:matmul", "--size", "Q=4"], "usage.size", "there are"),
+    "negative size": (["verify", "program.py:matmul", "--size", "M=-4"], "usage.size", "not negative"),
+    "missing size": (["simulate", "program.py:matmul", "--machine", "toy", "--size", "M=4"], "usage.size", "N=512"),
+    "too large": (
+        ["simulate", "program.py:matmul", "--machine", "toy", "--size", "M=9999999999,N=9999999,K=9"], "usage.size",
+        "memory",
+    ),
+    "unknown machine": (["simulate", "program.py:matmul", "--machine", "tyo", *SMALL], "machine.unknown", "toy"),
+    "unknown machine file": (["machines", "my.toml"], "machine.no-file", "my.toml"),
+    "unknown static": (["show", "program.py:window", "--static", "tapz=3"], "argument.", "taps"),
+    "missing static": (["show", "program.py:window"], "argument.static", "taps"),
+    "unknown type parameter": (["show", "program.py:matmul", "--dtype", "T=f32"], "usage.dtype", "T"),
+    "illegal type": (["show", "program.py:window", "--static", "taps=3", "--dtype", "T=i8"], "argument.dtype", "f32"),
+    "capacity": (
+        ["simulate", "program.py:matmul", "--schedule", "staged", "--machine", "toy", "--size", "M=8,N=200,K=200"],
+        "capacity.exceeded", "the smallest change that fits",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_misuse_is_told_in_one_paragraph(run: Run, case: str) -> None:
+    arguments, code, says = WRONG[case]
+    status, out, err = run(*arguments)
+    err = err.removeprefix("this program prints when it is loaded\n")
+    assert (status, out) == (2, "")
+    assert err.startswith("tilewright: ") and f"[{code}" in err and says in err
+    assert "Traceback" not in err and "\n\n" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [], ["frob"], ["show"], ["simulate", "program.py:matmul"], ["show", "program.py:matmul", "--size", "M"],
+        ["show", "program.py:matmul", "--size", "M=x"], ["show", "program.py:matmul", "--size", "M=1,M=2"],
+        ["show", "program.py:matmul", "--size", "M=1", "--size", "M=2"], ["show", "program.py:matmul", "--mode", "loose"],
+        ["show", "program.py:window", "--dtype", "T=f33"], ["show", "program.py:window", "--static", "taps"],
+        ["cache", "burn"],
+    ],
+)  # fmt: skip
+def test_arguments_that_can_not_be_parsed(run: Run, arguments: list[str]) -> None:
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert "usage: tilewright" in err and "error:" in err
+
+
+@pytest.mark.parametrize("command", ["", "demo", "show", "verify", "simulate", "machines", "cache"])
+def test_help(run: Run, command: str) -> None:
+    status, out, _ = run(*([command] if command else []), "--help")
+    assert status == 0 and "usage: tilewright" in out and "--" in out
+
+
+def test_an_error_of_ours_is_told_apart(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("something broke")
+
+    monkeypatch.setattr(commands, "machines", fail)
+    status, _, err = run("machines")
+    assert status == cli.INTERNAL and "internal error, RuntimeError: something broke" in err and "Traceback" not in err
+    monkeypatch.setenv(cli.TRACEBACK, "1")
+    assert "Traceback" in run("machines")[2]
+
+
+@pytest.mark.parametrize("start", [["-m", "tilewright"], None], ids=["module", "script"])
+def test_the_installed_program(start: list[str] | None, folder: Path) -> None:
+    program = [sys.executable, *start] if start else [str(Path(sys.executable).with_name("tilewright"))]
+    if start is None and not os.path.exists(program[0]):
+        pytest.skip("tilewright is not installed in this environment")
+    done = subprocess.run([*program, "show", "double.tw"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("kernel double")
+    done = subprocess.run([*program, "show", "nothere.tw"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == "" and "usage.file" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
+    program = f"{sys.executable} -m tilewright machines snitch-cluster"
+    done = subprocess.run(["bash", "-c", f"{program} | true; exit ${{PIPESTATUS[0]}}"], cwd=folder, capture_output=True)
+    assert done.returncode == 0 and b"Traceback" not in done.stderr

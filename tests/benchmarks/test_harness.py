@@ -1,0 +1,30 @@
+"""The harness of the measurements runs one small case; nothing is timed for its own sake here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_one_case_gives_a_line_of_json() -> None:
+    done = run("call", "--rounds", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    data = json.loads(line)
+    assert set(data) == {"case", "ours_s", "peer", "peer_s", "ratio", "rounds", "threads"}
+    assert (data["case"], data["rounds"], data["threads"]) == ("call", 1, 1)
+    assert data["ratio"] == data["peer_s"] / data["ours_s"]
+
+
+def test_wrong_arguments() -> None:
+    for arguments in (["frob"], ["call", "--threads", "0"], ["call", "--threads", "100000"]):
+        done = run(*arguments)
+        assert done.returncode == 2 and "error:" in done.stderr
