@@ -7,6 +7,7 @@ from tilewright.kernels import Kernel, from_pipeline, kernel
 from tilewright.lang.boundary import constant_exterior, reflect, reflect_interior, repeat_edge, wrap_around
 from tilewright.lang.errors import (
     ArgumentError,
+    AssumptionError,
     BoundsError,
     CompileError,
     DefinitionError,
@@ -18,6 +19,7 @@ from tilewright.lang.errors import (
 )
 from tilewright.lang.expr import (
     Expr,
+    assume,
     bitcast,
     cast,
     ceil,
@@ -32,8 +34,24 @@ from tilewright.lang.expr import (
     trunc,
 )
 from tilewright.lang.expr import abs_ as abs
-from tilewright.lang.func import Func, RDom, Var, const, func, rdom, scope, sizes, vars
-from tilewright.lang.math import atan2, cos, erf, exp, exp2, expm1, log, log1p, log2, pow, rsqrt, sigmoid, sin, tan, tanh
+from tilewright.lang.func import Func, const, func
+from tilewright.lang.math import (
+    atan2,
+    cos,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    pow,
+    rsqrt,
+    sigmoid,
+    sin,
+    tan,
+    tanh,
+)
 from tilewright.lang.reduce import all_ as all
 from tilewright.lang.reduce import any_ as any
 from tilewright.lang.reduce import argmax, argmin
@@ -41,6 +59,7 @@ from tilewright.lang.reduce import max_ as max
 from tilewright.lang.reduce import min_ as min
 from tilewright.lang.reduce import prod_ as prod
 from tilewright.lang.reduce import sum_ as sum
+from tilewright.lang.symbols import RDom, Var, rdom, scope, sizes, vars
 from tilewright.lang.trace import inout
 from tilewright.lang.types import (
     bf16,
@@ -65,9 +84,9 @@ from tilewright.texts import parse_kernel, parse_schedule, read
 __version__ = "0.1.0"
 
 __all__ = [
-    "ArgumentError", "BoundsError", "CompileError", "DefinitionError", "Expr", "Func", "Kernel", "ParseError",
-    "Pipeline", "RDom", "Registers", "ScheduleError", "SymbolicUseError", "TilewrightError", "TypeRuleError",
-    "Var", "abs", "all", "any", "argmax", "argmin", "atan2", "bf16", "bitcast", "bool_", "cast", "ceil", "clamp",
+    "ArgumentError", "AssumptionError", "BoundsError", "CompileError", "DefinitionError", "Expr", "Func", "Kernel",
+    "ParseError", "Pipeline", "RDom", "Registers", "ScheduleError", "SymbolicUseError", "TilewrightError", "TypeRuleError",
+    "Var", "abs", "all", "any", "argmax", "argmin", "assume", "atan2", "bf16", "bitcast", "bool_", "cast", "ceil", "clamp",
     "const", "constant_exterior", "cos", "dtype_var", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "floor",
     "from_pipeline", "func", "host_registers", "i16", "i32", "i64", "i8", "inout", "inside", "kernel", "log",
     "log1p", "log2", "max", "maximum", "min", "minimum", "parse_kernel", "parse_schedule", "pow", "prod", "rdom",

@@ -11,7 +11,8 @@ from typing import Any
 
 from tilewright.lang import expr
 from tilewright.lang.expr import Expr, to_node, wrap
-from tilewright.lang.func import Array, Func, InoutFunc, Var, automatic, bad
+from tilewright.lang.func import Array, Func, InoutFunc, automatic
+from tilewright.lang.symbols import Var, bad
 
 Range = tuple[Expr, Expr]  # start, stop
 

@@ -129,6 +129,12 @@ class ParseError(TilewrightError):
     default_code = "parse"
 
 
+class AssumptionError(TilewrightError):
+    """What `tw.assume` promised does not hold."""
+
+    default_code = "kernel.assumption"
+
+
 class CompileError(TilewrightError):
     """The native back end can't do what the schedule promises, or its tools failed."""
 

@@ -149,6 +149,14 @@ def _saturate(a: np.ndarray, t: DType) -> np.ndarray:
     return np.where(above, t.np.type(t.high), np.where(below, t.np.type(t.low), out))
 
 
+def _assume(n: Node, x: Any, low: Any, high: Any, reached: Any = None) -> Any:
+    if reached is not None:
+        from tilewright.lang.assumptions import check  # which is about whole definitions
+
+        check(n, x, low, high, reached)
+    return x
+
+
 def _call(n: Node, *args: Any) -> Any:
     from tilewright.lang import math  # definitions are built with the expressions that this module evaluates
 
@@ -178,6 +186,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "shl": _shl,
     "shr": _shr,
     "likely": lambda n, a: a,
+    "assume": _assume,
     "cast": _cast,
     "bitcast": lambda n, a: np.asarray(a).view(n.dtype.np),
     "round_to": lambda n, a: rounding.round_to(a, n.attr.np),

@@ -415,6 +415,24 @@ def inside(x: Any, low: Any, high: Any) -> Expr:
     return Expr(simplify.build("likely", bool_, (((compare("ge", x, low)) & compare("lt", x, high)).node,)))
 
 
+def assume(x: Any, low: Any, high: Any) -> Expr:
+    """`x`, an integer, with the promise that low <= x < high: an index that comes from data gets its bounds.
+
+    `low` and `high` are index expressions. The reference path checks the promise wherever the value is needed; native
+    code believes it, unless TILEWRIGHT_DEBUG=1 is set when it is compiled. A broken one that is checked raises
+    AssumptionError; one that is not may read or write anything.
+    """
+    n = to_node(x)
+    if not n.dtype.is_int:
+        fail(f"assume of {type_name(n.dtype)}", "it bounds an integer: tw.cast(tw.i64, x)", code="type.assume")
+    ends = [to_node(e) for e in (low, high)]
+    for e in ends:
+        if e.dtype is not index:
+            fail(f"a bound of assume is {type_name(e.dtype)}", "bounds are made of sizes, numbers and Vars",
+                 code="type.assume")  # fmt: skip
+    return Expr(ir.node("assume", n.dtype, (n, *ends), user_location()))
+
+
 def _float_unary(op: str) -> Callable[[Any], Expr]:
     def fn(x: Any) -> Expr:
         n = to_node(x)

@@ -103,11 +103,11 @@ class _Analysis:
                 return point(n)
             if n.op in ("add", "mul"):
                 return self._linear(n)
-            if all(a.dtype is index and self._get(a) == point(a) for a in n.args):
+            if n.op != "assume" and all(a.dtype is index and self._get(a) == point(a) for a in n.args):
                 return point(n)  # nothing in it varies
         rule = _RULES.get(n.op)
         found = rule(self, n) if rule else EVERYTHING
-        return found if n.dtype is index else _fit(n, found)
+        return found if n.dtype is index or n.op == "assume" else _fit(n, found)
 
     def _linear(self, n: Node) -> Interval:
         """A sum of multiples: each atom's range once, so that equal terms of both bounds cancel."""
@@ -266,8 +266,7 @@ def _floordiv(a: _Analysis, n: Node) -> Interval:
 
 
 def _mod(a: _Analysis, n: Node) -> Interval:
-    x, d = a._get(n.args[0]), a._get(n.args[1])
-    divisor = n.args[1]
+    x, divisor = a._get(n.args[0]), n.args[1]
     if divisor.op == "const" and divisor.attr > 0:
         k = divisor.attr
         if x.lo is not None and x.hi is not None and x.lo.op == x.hi.op == "const" and 0 <= x.lo.attr <= x.hi.attr < k:
@@ -275,7 +274,6 @@ def _mod(a: _Analysis, n: Node) -> Interval:
         return Interval(integer(0), integer(k - 1))
     if certainly_nonnegative(divisor):
         return Interval(integer(0), maximum(sub(divisor, integer(1)), integer(0)))
-    del d
     return EVERYTHING
 
 
@@ -309,12 +307,19 @@ def _shr(a: _Analysis, n: Node) -> Interval:
     return EVERYTHING
 
 
+def _assume(a: _Analysis, n: Node) -> Interval:
+    x, low, high = (a._get(m) for m in n.args)
+    if x.lo is not None and x.lo is x.hi:
+        return x
+    return intersect(x, Interval(low.lo, None if high.hi is None else sub(high.hi, integer(1))))
+
+
 _RULES = {
     "const": lambda a, n: point(integer(n.attr)),
     "add": _ring(_add), "sub": _ring(_sub), "mul": _ring(_times), "min": _extreme(_min), "max": _extreme(_max),
     "neg": lambda a, n: _sub(point(integer(0)), a._get(n.args[0])),
     "floordiv": _floordiv, "mod": _mod, "abs": _abs, "cast": _cast, "and": _and, "shr": _shr,
-    "select": _Analysis.select,
+    "select": _Analysis.select, "assume": _assume,
     "load": lambda a, n: EVERYTHING,
 }  # fmt: skip
 

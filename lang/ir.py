@@ -8,6 +8,7 @@ Operations (arguments in brackets; `attr` carries what is not a node):
     bits        and or xor shl shr not                      (and, or, xor, not also on bool)
     compare     eq ne lt le gt ge                           (the result is bool)
     choice      select[c, a, b]   likely[c]                 (likely: partition loops so that c holds inside)
+    promise     assume[x, low, high](attr=place)            (x, which is promised to lie in low..high - 1)
     convert     cast (attr=None, to .dtype)   bitcast   round_to(attr=storage type; rounds, yields its compute type)
     primitive   sqrt floor ceil round trunc
     functions   call[args](attr=name)                       (a definition of our own, see lang.math)
@@ -90,6 +91,8 @@ def _attr_bytes(n: Node) -> bytes:
         return f"{a[0].name}.{a[1]}".encode()
     if n.op == "rvar":
         return a[1].encode()
+    if n.op == "assume":
+        return b""  # where a promise was written is no part of the algorithm
     return b"" if a is None else str(a).encode()
 
 

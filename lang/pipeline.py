@@ -10,8 +10,9 @@ from typing import Any
 
 from tilewright.lang import ir
 from tilewright.lang.errors import DefinitionError, Location
-from tilewright.lang.func import Array, Definition, Func, FuncRef, InoutFunc, OutputSlice, Table, bad
+from tilewright.lang.func import Array, Definition, Func, FuncRef, InoutFunc, OutputSlice, Table
 from tilewright.lang.ir import Node
+from tilewright.lang.symbols import bad
 from tilewright.lang.types import DType
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from tilewright.lang import expr, ir, types
 from tilewright.lang.expr import Expr, to_node, type_name, wrap
-from tilewright.lang.func import Domain, Func, RDom, Var, automatic, bad, func
+from tilewright.lang.func import Func, automatic, func
 from tilewright.lang.ir import Node
+from tilewright.lang.symbols import Domain, RDom, Var, bad
 from tilewright.lang.types import DType, as_dtype, index
 
 

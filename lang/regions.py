@@ -115,7 +115,7 @@ def require_bounded(box: Box, what: str, indices: tuple[Node, ...], d: Definitio
                 f" in a definition of {d.func.name}",
                 code="bounds.unbounded",
                 where=d.location,
-                hint="limit the index: tw.clamp(index, 0, n - 1)",
+                hint="limit the index: tw.clamp(index, 0, n - 1), or promise its range: tw.assume(index, 0, n)",
             )
 
 
@@ -236,7 +236,7 @@ def _grown(f: Func, d: Definition, box: Box, shrink: bool) -> Box:
 
 
 def _without_predicates(d: Definition) -> Definition:
-    from tilewright.lang.func import Domain
+    from tilewright.lang.symbols import Domain
 
     if d.rdom is None or not d.rdom.predicates:
         return d

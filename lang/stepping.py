@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang import ir, simplify
+from tilewright.lang.assumptions import guarded
 from tilewright.lang.buffers import Buffer, flat_points, gather, put, window
 from tilewright.lang.evaluate import apply, evaluate
 from tilewright.lang.extents import Span
@@ -60,6 +61,7 @@ class Plan:
     d: Definition
     parallel: tuple[Axis, ...]
     sequential: tuple[Axis, ...]
+    predicates: tuple[Node, ...]
     own: tuple[Node, ...]  # loads of the Func itself
     step: tuple[Node, ...]  # nodes that depend on them, arguments first
     frontier: tuple[Node, ...]  # what those use besides, and roots that do not depend on them
@@ -112,6 +114,7 @@ def blocks(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[tuple[int, int],
 
 def make_plan(d: Definition, span: Span, constants: Env) -> Plan:
     """How `d` is executed where its Func has the region `span`; `constants` has sizes and scalars."""
+    d, predicates = guarded(d)
     roots = (*d.lhs, *d.values)
     own = tuple(n for n in ir.leaves(roots, "load") if n.attr[0] is d.func)
     dependent: set[Node] = set(own)
@@ -128,7 +131,7 @@ def make_plan(d: Definition, span: Span, constants: Env) -> Plan:
             parallel.append(Axis(i, *span[k]))
         elif (r := _own_slices(k, i, own)) in free:
             parallel.append(Axis(r, *free.pop(r)))
-    return Plan(d, tuple(parallel), tuple(Axis(r, *ab) for r, ab in free.items()), own, step, tuple(frontier))
+    return Plan(d, tuple(parallel), tuple(Axis(r, *ab) for r, ab in free.items()), predicates, own, step, tuple(frontier))
 
 
 def domain_ranges(d: Definition, constants: Env) -> dict[Node, tuple[int, int]]:
@@ -184,10 +187,10 @@ def _executor(plan: Plan) -> Any:
 
 
 def _mask(plan: Plan, env: dict[Node, Any], m: Machine) -> np.ndarray | None:
-    if not plan.d.predicates:
+    if not plan.predicates:
         return None
     out = None
-    for v in m.values(plan.d.predicates, env):
+    for v in m.values(plan.predicates, env):
         out = v if out is None else out & v
     return out
 

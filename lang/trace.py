@@ -10,8 +10,9 @@ from typing import Any
 from tilewright.lang import ir
 from tilewright.lang.errors import DefinitionError, Location
 from tilewright.lang.expr import to_node, wrap
-from tilewright.lang.func import Array, InoutFunc, bad, naming, to_index
+from tilewright.lang.func import Array, InoutFunc
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
+from tilewright.lang.symbols import bad, naming, to_index
 from tilewright.lang.types import ArraySpec, DType, DTypeVar
 
 
@@ -127,6 +128,6 @@ def trace(
 def _axis(a: Any, name: str) -> ir.Node:
     n = to_index(a, f"an extent of {name}")
     for leaf in ir.postorder([n]):
-        if leaf.op in ("var", "rvar", "load"):
+        if leaf.op in ("var", "rvar", "load", "assume"):
             raise bad(f"an extent of {name} is {n!r}", "extent", "extents are sizes, numbers and arithmetic on them")
     return to_node(wrap(n))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.lang import expr, ir, types
+from tilewright.lang import expr, ir, simplify, types
 from tilewright.lang.expr import Expr, cast_node, wrap
 from tilewright.lang.func import Definition
 from tilewright.lang.ir import Node
@@ -95,7 +95,7 @@ def _match_index_pair(d: Definition) -> Reduction | None:
     if first.op != "select" or second.op != "select" or first.args[0] is not second.args[0]:
         return None
     v, k = wrap(first.args[1]), wrap(second.args[1])
-    if any(reads_self(d, n.node) for n in (v, k)) or d.func.dtypes[1] is not types.i64:
+    if any(reads_self(d, n.node) for n in (v, k)) or d.func.dtypes[1] is not types.i64 or not _grows(d, k.node):
         return None
     for op, better in (("max", lambda x, y: x > y), ("min", lambda x, y: x < y)):
         wins = (at < 0) | better(v, best)
@@ -104,8 +104,27 @@ def _match_index_pair(d: Definition) -> Reduction | None:
         if first is expr.select(wins, v, best).node and second is expr.select(wins, k, at).node:
             t = d.func.dtypes[0]
             start = (ir.const(identity(op, t), t.compute), ir.const(-1, types.i64))
+            if d.number != 0 or d.func.init is None or d.func.init.values != start:
+                return None  # what was there before has no index to compare with
             return Reduction(f"arg{op}", start, _combine_pairs(better), True)
     return None
+
+
+def _grows(d: Definition, k: Node) -> bool:
+    """Whether an index grows from each point of the domain to the next: then the smallest one is that of the first."""
+    while k.op == "cast":
+        k = k.args[0]
+    if k.dtype is not types.index or d.rdom is None:
+        return False
+    coefs = dict(simplify.linear(k)[0])
+    reach: int | None = 0  # how far the variables further in can take it
+    for name, (start, stop) in reversed(d.rdom.ranges.items()):
+        step = coefs.pop(d.rdom.rvar(name), 0)
+        if reach is None or step <= reach:
+            return False
+        extent = simplify.sub(stop, start)
+        reach = reach + step * max(0, extent.attr - 1) if extent.op == "const" else None
+    return not ir.leaves(tuple(coefs), "rvar")
 
 
 def _combine_pairs(better: Callable[[Expr, Expr], Expr]) -> Callable[[Values, Values], Values]:

@@ -388,19 +388,12 @@ class Builder:
         tile = tiles.Tile(cache.name, f)
         site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
         store = self.make_storage(f, whole, site, cache.memory, cache.layout, cache.name)
-        store = tuple(Storage(tile, st.component, st.name, st.dtype, st.origin, st.extents, st.memory, st.layout) for st in store)
-        bounds = tuple(st.op == "const" and st.attr for st in store[0].extents)
-        shape = tiles.Shape(tuple(b if b is not False else None for b in bounds), cache.memory == "reg", self._lanes(s, ranges, depth))
+        store = tuple(replace(st, tensor=tile) for st in store)
+        extents = tuple(e.attr if e.op == "const" else None for e in store[0].extents)
+        shape = tiles.Shape(extents, cache.memory == "reg", self._lanes(s, ranges, depth))
         before = self._tile_start(s, ranges, depth, tile, whole, shape)
         after = tiles.copy(tile, f, own, f"{cache.name}.store", shape)
-        region = self.funcs[s.key[0]].region
-        del region
-        body = sequence(
-            *before,
-            enter(depth + 1, tile),
-            Produce("store", cache.name, tile, own, after),
-        )
-        return Allocation(store, body)
+        return Allocation(store, sequence(*before, enter(depth + 1, tile), Produce("store", cache.name, tile, own, after)))
 
     def _tile_boxes(self, s: Stage, ranges: StageRanges, depth: int) -> tuple[Box, Box]:
         """What one iteration writes, and what it reads or writes, of the stage's own Func."""

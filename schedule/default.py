@@ -89,7 +89,7 @@ def _repeated(consumer: Stage, load: Node) -> bool:
 
 
 _WEIGHTS = {"call": 12, "div": 4, "sqrt": 4, "floordiv": 4, "mod": 4}
-_FREE = frozenset({"const", "scalar", "likely", "select", "cast", "and", "or", "not"})
+_FREE = frozenset({"const", "scalar", "likely", "assume", "select", "cast", "and", "or", "not"})
 _MOST = 1000
 
 
@@ -186,15 +186,16 @@ def _bytes(d: Definition) -> int:
 
 
 def _pure(s: Schedule, address: str, d: Definition, at_root: bool, registers: Registers) -> None:
-    """Vectors along the last axis, threads over the first."""
-    last = d.lhs[-1].attr
-    lanes = max(4, registers.width // _bytes(d))
-    if at_root and len(d.lhs) == 1:
+    """Vectors along the last axis, threads over the first (of those that have loops: an update may fix an index)."""
+    loops = [v.attr for v in d.pure_vars]
+    last = d.lhs[-1].attr if d.lhs[-1].op == "var" else None
+    if at_root and loops == [last]:
         _apply(s, "parallel", address, (last,), by=_CHUNK)
         last = f"{last}_p"
     elif at_root:
-        _apply(s, "parallel", address, (d.lhs[0].attr,))
-    _apply(s, "vectorize", address, (last,), by=lanes)
+        _apply(s, "parallel", address, (loops[0],))
+    if last is not None:
+        _apply(s, "vectorize", address, (last,), by=max(4, registers.width // _bytes(d)))
 
 
 def _parallel(s: Schedule, address: str, d: Definition) -> None:

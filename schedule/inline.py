@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from tilewright.lang import ir
 from tilewright.lang.contract import contract
 from tilewright.lang.errors import Location
-from tilewright.lang.func import Domain, Func
+from tilewright.lang.func import Func
 from tilewright.lang.ir import Node
+from tilewright.lang.symbols import Domain
 from tilewright.schedule.state import Key, State
 
 

@@ -13,7 +13,8 @@ from lark import Token, Tree
 from tilewright.lang import expr, ir
 from tilewright.lang.errors import located
 from tilewright.lang.expr import Expr, wrap
-from tilewright.lang.func import Func, FuncRef, Size, Tensor, bad
+from tilewright.lang.func import Func, FuncRef, Tensor
+from tilewright.lang.symbols import Size, bad
 from tilewright.lang.text import rules
 from tilewright.lang.text.numbers import nan_from_bits
 from tilewright.lang.text.reader import Source

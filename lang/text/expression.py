@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewright.lang import expr, ir
+from tilewright.lang import expr, ir, simplify
 from tilewright.lang.errors import TilewrightError
 from tilewright.lang.expr import wrap
 from tilewright.lang.ir import Node
@@ -181,6 +181,8 @@ def _binary(w: Writer, n: Node) -> tuple[Rope, int] | None:
 def _negative(w: Writer, n: Node) -> tuple[Rope, int] | None:
     """Index arithmetic knows no subtraction: `a + b * -1` is written `a - b`."""
     a, b = n.args
+    if simplify.build(n.op, index, n.args) is not n:
+        return None
     if n.op == "mul":
         if ir.is_const(b, -1):
             return ("-", w.child(a, UNARY)), UNARY
@@ -241,6 +243,10 @@ def _likely(w: Writer, n: Node) -> tuple[Rope, int] | None:
     return _function(w, n)
 
 
+def _assume(w: Writer, n: Node) -> tuple[Rope, int] | None:
+    return ("assume(", comma((w.write(n.args[0]), *(w.write(e, index) for e in n.args[1:]))), ")"), ATOM
+
+
 def _load(w: Writer, n: Node) -> tuple[Rope, int] | None:
     tensor, component = n.attr
     places = [w.write(implied(a), index) for a in n.args]
@@ -250,7 +256,10 @@ def _load(w: Writer, n: Node) -> tuple[Rope, int] | None:
 
 def implied(n: Node) -> Node:
     """An index without the conversion to index, which goes without saying."""
-    return n.args[0] if n.op == "cast" and n.dtype is index and n.args[0].op != "const" else n
+    if n.op != "cast" or n.dtype is not index:
+        return n
+    inner = n.args[0]
+    return inner if inner.op != "const" and inner.dtype.is_int and inner.dtype is not index else n
 
 
 def _cast(w: Writer, n: Node) -> tuple[Rope, int] | None:
@@ -289,7 +298,7 @@ _FORMS: dict[str, Callable[[Writer, Node], tuple[Rope, int] | None]] = {
     **dict.fromkeys(SYMBOLS, _binary),
     "neg": _unary("-", lambda x: expr.unary("neg", x)), "not": _unary("~", expr.invert),
     **dict.fromkeys(["min", "max", "abs", "fma", "sqrt", "floor", "ceil", "round", "trunc"], _function),
-    "select": _select, "likely": _likely, "load": _load, "cast": _cast, "round_to": _cast, "bitcast": _bitcast,
+    "select": _select, "likely": _likely, "assume": _assume, "load": _load, "cast": _cast, "round_to": _cast, "bitcast": _bitcast,
     "call": _call,
 }  # fmt: skip
 

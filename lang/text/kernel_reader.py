@@ -12,8 +12,9 @@ from lark import Token, Tree
 
 from tilewright.lang.errors import located
 from tilewright.lang.expr import Expr, wrap
-from tilewright.lang.func import Array, Func, Increment, InoutFunc, Size, Table, Var, bad, rdom, to_index
+from tilewright.lang.func import Array, Func, Increment, InoutFunc, Table
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
+from tilewright.lang.symbols import Size, Var, bad, rdom, to_index
 from tilewright.lang.text.evaluate import Scope, evaluate, integer, name_of, typed
 from tilewright.lang.text.reader import Source, check_version, grammar
 from tilewright.lang.types import DTYPES, DType

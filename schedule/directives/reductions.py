@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.expr import cast_node
-from tilewright.lang.func import Definition, Domain, Func
+from tilewright.lang.func import Definition, Func
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.symbols import Domain
 from tilewright.lang.types import i64, index
 from tilewright.schedule import algebra
 from tilewright.schedule.directive import Directive

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.codegen.emit_support import argument, loop, program, put
 
 import tilewright as tw
+from tests.codegen.emit_support import argument, loop, program, put
 from tilewright import testing
 from tilewright.codegen import loops as L
 from tilewright.codegen.dump import dump

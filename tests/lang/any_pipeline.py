@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from tilewright.lang import expr, math
 from tilewright.lang.errors import TilewrightError
 from tilewright.lang.expr import Expr
-from tilewright.lang.func import Array, Func, InoutFunc, Size, Var, const, naming, rdom
+from tilewright.lang.func import Array, Func, InoutFunc, const
+from tilewright.lang.ir import TRUE, node
 from tilewright.lang.ir import const as constant
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
+from tilewright.lang.symbols import Size, Var, naming, rdom
 from tilewright.lang.text import rules
-from tilewright.lang.types import DTYPES, DType
+from tilewright.lang.types import DTYPES, DType, f32
 
 NAMES = ["i", "j", "k", "M", "N", "n", "t1", "let", "over", "f32", "inf", "select", "size"]
 TYPES = list(DTYPES.values())
@@ -37,7 +39,9 @@ class _Pool:
         self.draw, self.tensors, self.found = draw, tensors, list(leaves)
 
     def any(self) -> Expr:
-        return self.draw(st.sampled_from(self.found))
+        last = len(self.found) - 1
+        back = min(last, 4) if self.draw(st.booleans()) else last  # mostly on what is new, so that they grow deep
+        return self.found[last - self.draw(st.integers(0, back))]
 
     def value(self) -> object:
         kind = self.draw(st.integers(0, 9))
@@ -53,7 +57,7 @@ class _Pool:
 
     def _step(self) -> Expr | None:
         draw = self.draw
-        kind = draw(st.sampled_from(["binary", "load", "function", "cast", "const", "unary", "math"]))
+        kind = draw(st.sampled_from(["binary", "load", "function", "cast", "const", "unary", "math", "raw"]))
         try:
             if kind == "binary":
                 return rules.binary(draw(st.sampled_from(sorted(rules.SYMBOLS))), self.value(), self.value())
@@ -74,9 +78,21 @@ class _Pool:
                 return draw(constants(draw(st.sampled_from(TYPES))))
             if kind == "unary":
                 return draw(st.sampled_from([lambda x: -x, lambda x: ~x]))(self.any())
-            return draw(st.sampled_from([math.exp, math.sin]))(self.any())
+            if kind == "math":
+                return draw(st.sampled_from([math.exp, math.sin]))(self.any())
+            return self._raw(self.any(), self.any())
         except TilewrightError:
             return None
+
+    def _raw(self, a: Expr, b: Expr) -> Expr:
+        """A node that no constructor would build."""
+        x, y = expr.to_node(a), expr.to_node(b)
+        op = self.draw(st.sampled_from(["same", "add", "cast", "call"]))
+        if op == "same":
+            return Expr(node("select", x.dtype, (TRUE, x, x)))
+        if op == "call":
+            return Expr(node("call", f32, (x, y), "f"))
+        return Expr(node("add", x.dtype, (x, y)) if op == "add" and x.dtype is y.dtype else node("cast", x.dtype, (x,)))
 
     def of_type(self, t: DType) -> Expr:
         """The last expression, as a value of a Func of type `t`."""
@@ -130,7 +146,7 @@ def _update(draw: st.DrawFn, f: Func, tensors: list, outer: list) -> None:
     names = draw(st.lists(st.sampled_from([n for n in NAMES if n not in taken]), min_size=1, max_size=2, unique=True))
     domain = rdom(**{n: (draw(st.integers(-1, 1)), draw(st.sampled_from(outer[:3]))) for n in names})
     points = [Expr(n) for n in domain.domain.rvars]
-    others = [t for t in tensors if t is not f]
+    others = tensors[: tensors.index(f)]  # no cycles
     pool = _Pool(draw, others, [*at, *outer, *points])
     pool.grow(draw(st.integers(0, 8)))
     if draw(st.booleans()):

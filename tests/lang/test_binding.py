@@ -10,7 +10,8 @@ from tests.kernels import call, pipeline
 from tilewright.lang.binding import bind, index_value
 from tilewright.lang.errors import ArgumentError, BoundsError
 from tilewright.lang.expr import cast, maximum
-from tilewright.lang.func import func, rdom, sizes, vars
+from tilewright.lang.func import func
+from tilewright.lang.symbols import rdom, sizes, vars
 from tilewright.lang.trace import inout
 from tilewright.lang.types import bf16, bool_, f16, f32, i8, i32, u8
 

@@ -16,9 +16,10 @@ from tilewright.lang.binding import bind
 from tilewright.lang.errorbound import error_bound
 from tilewright.lang.errors import ArgumentError
 from tilewright.lang.expr import cast, floor, maximum, select
-from tilewright.lang.func import func, rdom, sizes, vars
+from tilewright.lang.func import func
 from tilewright.lang.judging import MismatchError, ProvesNothingError, _near
 from tilewright.lang.reference import run, why
+from tilewright.lang.symbols import rdom, sizes, vars
 from tilewright.lang.trace import inout
 from tilewright.lang.types import bf16, f16, f32, f64, i32, u8
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.lang import boundary, expr, reduce, types
-from tilewright.lang.func import func, rdom, sizes, vars
+from tilewright.lang.func import func
 from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.symbols import rdom, sizes, vars
 from tilewright.lang.trace import Inout, read_interface, trace
 from tilewright.lang.types import f32, i32, i64
 
