@@ -28,7 +28,7 @@ def mandelbrot(re: tw.f32[W], im: tw.f32[H], *, steps=48):
         tw.select(inside, tw.cast(tw.i32, t + 1), n),
     )
     picture = tw.func("picture")
-    picture[y, x] = z[y, x].component(2)
+    picture[y, x] = z[y, x][2]
     return picture[:H, :W]
 
 
