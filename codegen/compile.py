@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from tilewright.codegen import abi, cache, runtime, target
 from tilewright.codegen.entry import invoke, make_entry, raise_code, scalar_slot
 from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT, argument_roles, signature
 from tilewright.codegen.jit import load
+from tilewright.lang.assumptions import assumptions, failure
 from tilewright.lang.binding import Bound, bind, folds, index_value
 from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, user_location
 from tilewright.lang.pipeline import Pipeline
@@ -56,9 +58,13 @@ class Compiled:
     outputs, compiles a variant for other strides where needed, and raises the errors.
     """
 
-    def __init__(self, pipeline: Pipeline, identity: str, state: Callable[[], State], mode: str, keyword_only: tuple[str, ...] = ()):
+    def __init__(
+        self, pipeline: Pipeline, identity: str, state: Callable[[], State], mode: str,
+        keyword_only: tuple[str, ...] = (), debug: bool = False,
+    ):  # fmt: skip
         self.pipeline, self.mode = pipeline, mode
         self._identity, self._make_state, self._keyword_only = identity, state, keyword_only
+        self._promises = tuple(assumptions(pipeline)) if debug else ()  # what is checked while the kernel runs
         self._variants: dict[tuple, Variant] = {}
         self._lock = threading.Lock()
         self._roles = argument_roles(pipeline)
@@ -79,6 +85,9 @@ class Compiled:
             variant = self._variant(self._default, frozenset())
             context = runtime.context(threads)
             slow = self._slow if threads is None else functools.partial(self._checked, context)
+            if self._promises:  # there is one more argument, which the builtin knows nothing of
+                found = self._entries[threads] = slow
+                return found
             found = self._entries[threads] = make_entry(
                 signature(self.pipeline, self._default, self._keyword_only), variant.address,
                 ctypes.addressof(context), slow,
@@ -142,6 +151,7 @@ class Compiled:
                 "mode": self.mode,
                 "classes": ",".join(classes),
                 "aliases": json.dumps(sorted(sorted(a) for a in aliases)),
+                "promises": ", ".join(map(str, self._promises)),
             }
         )
         entry = cache.get(name)
@@ -160,7 +170,7 @@ class Compiled:
 
         classes = classes or self._default
         symbol = abi.symbol(self.pipeline.name, "|".join((self.pipeline.digest, self._identity, self.mode, *classes)))
-        lowered = lower(Request(self._make_state(), self.mode, symbol, classes))
+        lowered = lower(Request(self._make_state(), self.mode, symbol, classes, bool(self._promises)))
         start = time.perf_counter()
         text = emit(lowered.program, aliases=aliases)
         middle = time.perf_counter()
@@ -191,12 +201,15 @@ class Compiled:
         arrays = [bound.arrays[a.name] for a in p.arrays] + self._tables + outputs
         aliases = self._aliases(arrays)
         variant = self._variant(tuple(map(_stride_class, arrays)), aliases)
+        broken = np.zeros((), np.int64)
         code = invoke(
-            variant.address, ctypes.addressof(context), arrays, [bound.sizes[n] for n in p.sizes],
+            variant.address, ctypes.addressof(context), [*arrays, broken] if self._promises else arrays, [bound.sizes[n] for n in p.sizes],
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
         )  # fmt: skip
         if code:
             raise_kernel_code(code, p, self._make_state(), self.mode)
+        if broken:
+            raise failure(assumptions(p)[self._promises[int(broken) - 1]])
         if out is not None:
             return out
         return structured(p.structure, outputs)
@@ -299,7 +312,10 @@ def _stride_class(a: np.ndarray) -> str:
 
 
 def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[str, ...] = ()) -> Compiled:
-    """A pipeline with a schedule (None: all default), compiled. Stages that no directive names get the default."""
+    """A pipeline with a schedule (None: all default), compiled. Stages that no directive names get the default.
+
+    TILEWRIGHT_DEBUG=1 makes code that checks what `tw.assume` promised.
+    """
     text = "" if schedule is None else schedule.hash
 
     @functools.cache
@@ -317,7 +333,7 @@ def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[
             )  # fmt: skip
         return full.state
 
-    return Compiled(p, text, state, mode, keyword_only)
+    return Compiled(p, text, state, mode, keyword_only, os.environ.get("TILEWRIGHT_DEBUG") == "1")
 
 
 def copy_into(out: Any, result: Any) -> Any:

@@ -9,7 +9,8 @@ from tilewright.codegen import loops as L
 from tilewright.codegen.interface import CONTIGUOUS, UNIT
 from tilewright.codegen.prove import Facts
 from tilewright.lang import ir, simplify
-from tilewright.lang.errors import CompileError
+from tilewright.lang.assumptions import assumptions, broken
+from tilewright.lang.errors import CompileError, Location
 from tilewright.lang.func import Tensor
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
@@ -72,8 +73,13 @@ def argument_strides(s: Storage, position: int, stride_class: str) -> tuple[Node
     return tuple(known)
 
 
-def flatten(nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...]) -> L.Program:
-    """The loop IR of a Nest. `classes` gives the stride class of every argument (inputs, tables, outputs)."""
+def flatten(nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...], debug: bool = False) -> L.Program:
+    """The loop IR of a Nest. `classes` gives the stride class of every argument (inputs, tables, outputs).
+
+    With `debug`, promises (`tw.assume`) are checked: the kernel has one argument more at the end, an i64 that gets the
+    number of a broken promise, counted from 1 in the order of `lang.assumptions`. Statements that rest on a broken
+    promise are not executed.
+    """
     scope: dict[Key, Place] = {}
     outputs: dict[int, Place] = {}
     buffers = []
@@ -87,16 +93,31 @@ def flatten(nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...
             scope.setdefault((s.tensor, s.component), place)
         else:
             scope[(s.tensor, s.component)] = place
-    body = _Flattener(outputs).of(nest.body, scope, Facts())
+    ranks = tuple(len(s.extents) for s in nest.arguments)
+    promises = None
+    if debug:
+        numbers = {place: k for k, place in enumerate(assumptions(pipeline), 1)}
+        promises = Promises(L.Buffer("out.broken", i64, None, "main", len(buffers)), numbers)
+        buffers.append(promises.broken)
+        ranks += (0,)
+    body = _Flattener(outputs, promises).of(nest.body, scope, Facts())
     return L.Program(
-        symbol, tuple(buffers), tuple(len(s.extents) for s in nest.arguments), pipeline.sizes, pipeline.scalars,
+        symbol, tuple(buffers), ranks, pipeline.sizes, pipeline.scalars,
         tuple(c for c, _ in nest.requirements), body,
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class Promises:
+    """Where the number of a broken promise is put, and the number of each by the place where it was written."""
+
+    broken: L.Buffer
+    numbers: Mapping[Location | None, int]
+
+
 class _Flattener:
-    def __init__(self, outputs: Mapping[int, Place]):
-        self.outputs = outputs
+    def __init__(self, outputs: Mapping[int, Place], promises: Promises | None = None):
+        self.outputs, self.promises = outputs, promises
         self.names: dict[str, int] = {}
 
     def of(self, n: NestNode, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
@@ -107,22 +128,41 @@ class _Flattener:
                 return self.of(body, scope, facts)
             case LoopNode(var=var, start=start, stop=stop, mode=mode, body=body):
                 inner = facts.entering(var, Interval(start, simplify.sub(stop, ONE)))
-                start, stop = self.values((start, stop), scope, facts)
-                return L.For(var, start, stop, mode, self.of(body, scope, inner))
+                ends = self.values((start, stop), scope, facts)
+                made = self.of(body, scope, inner)
+                if mode == L.VECTORIZE and self.checks(made):
+                    mode = L.SERIAL  # lanes can't report on their own
+                return self.checked((start, stop), L.For(var, *ends, mode, made), scope, facts)
             case Guard(condition, then, None, True) if self.private(then, scope, facts):
                 return self.of(then, scope, facts)
             case Guard(condition, then, otherwise):
                 (c,) = self.values((condition,), scope, facts)
                 yes = self.of(then, scope, facts.where(condition))
                 no = None if otherwise is None else self.of(otherwise, scope, facts)
-                return L.If(c, yes, no)
+                return self.checked((condition,), L.If(c, yes, no), scope, facts)
             case Allocation(storages, body):
                 return self.allocate(storages, body, scope, facts)
-            case Assign():
-                return self.assign(n, scope, facts)
+            case Assign(indices=indices, values=values):
+                return self.checked((*indices, *values), self.assign(n, scope, facts), scope, facts)
             case PrefetchNode(tensor, region, write):
                 return self.prefetch(tensor, region, write, scope)
         raise TypeError(n)
+
+    def checked(self, roots: tuple[Node, ...], s: L.Stmt, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
+        """`s`, which evaluates `roots`; in debug mode only where all promises below them are kept."""
+        code = None if self.promises is None else broken(roots, self.promises.numbers)
+        if self.promises is None or code is None:
+            return s
+        (code,) = self.values((code,), scope, facts)
+        report = L.Store(((self.promises.broken, integer(0)),), (code,))
+        return L.If(ir.node("ne", bool_, (code, ir.const(0, i64))), report, s)
+
+    def checks(self, s: L.Stmt) -> bool:
+        """Whether `s` reports broken promises."""
+        if self.promises is None:
+            return False
+        stores = (t for t in L.walk(s) if isinstance(t, L.Store))
+        return any(b is self.promises.broken for t in stores for b, _ in t.targets)
 
     def private(self, n: NestNode, scope: Mapping[Key, Place], facts: Facts) -> bool:
         """Whether everything that `n` touches lies inside its buffers even without the guard around it, and what it

@@ -23,12 +23,14 @@ from tilewright.schedule.state import State
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be lowered: the state, the numeric mode, the C symbol, the stride class of every argument."""
+    """What is to be lowered: the state, the numeric mode, the C symbol, the stride class of every argument; with
+    `debug`, promises are checked (see `flatten`)."""
 
     state: State
     mode: str
     symbol: str
     classes: tuple[str, ...]
+    debug: bool = False
 
 
 @dataclass
@@ -48,7 +50,7 @@ def _nest(_: Any, r: Request) -> Any:
 
 
 def _flatten(nest: Any, r: Request) -> Any:
-    program = flatten(nest, r.state.pipeline, r.symbol, r.classes)
+    program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug)
     return replace(program, requirements=(*requirements(r.state.pipeline), *program.requirements))
 
 
@@ -61,7 +63,7 @@ def _partition(p: Any, r: Request) -> Any:
 
 
 def _functions(p: Any, r: Request) -> Any:
-    """Mathematical functions by their definitions; `likely` marks have done their work."""
+    """Mathematical functions by their definitions; `likely` marks and promises have done their work."""
     fuse = r.mode != "strict"
     memo: dict[Node, Node] = {}
 
@@ -70,7 +72,7 @@ def _functions(p: Any, r: Request) -> Any:
             from tilewright.lang.math import expand  # only programs that call one pay for the definitions
 
             roots = expand(roots, fuse)
-        return ir.transform(roots, lambda n, a: a[0] if n.op == "likely" else ir.rebuild(n, a), memo)
+        return ir.transform(roots, lambda n, a: a[0] if n.op in ("likely", "assume") else ir.rebuild(n, a), memo)
 
     return replace(p, body=L.map_values(p.body, fn))
 

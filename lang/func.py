@@ -268,6 +268,10 @@ class Func(Tensor):
                 )  # fmt: skip
             starts.append(to_index(0 if s.start is None else s.start, "start"))
             stops.append(to_index(s.stop, "stop"))
+            for n in ir.postorder([starts[-1], stops[-1]]):
+                if n.op in ("var", "rvar", "load", "assume"):
+                    raise bad(f"axis {k} of the output {self.name} is cut at {n!r}", "output-slice",
+                              "an output has one shape: its ends are made of sizes, scalars and numbers")  # fmt: skip
         return OutputSlice(self, tuple(starts), tuple(stops))
 
     def __setitem__(self, where: Any, value: Any) -> None:

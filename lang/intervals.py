@@ -255,9 +255,8 @@ def _extreme(fn):
 
 
 def _floordiv(a: _Analysis, n: Node) -> Interval:
-    x, d = a._get(n.args[0]), n.args[1]
+    x, d = a._get(n.args[0]), _as_index(n.args[1]) or n.args[1]
     if d.op == "const" and d.attr > 0:
-        d = integer(d.attr)
         return Interval(x.lo and floordiv(x.lo, d), x.hi and floordiv(x.hi, d))
     if certainly_nonnegative(d) and x.bounded:  # a positive divisor, or 0 where the quotient is 0
         assert x.lo and x.hi
@@ -266,7 +265,7 @@ def _floordiv(a: _Analysis, n: Node) -> Interval:
 
 
 def _mod(a: _Analysis, n: Node) -> Interval:
-    x, divisor = a._get(n.args[0]), n.args[1]
+    x, divisor = a._get(n.args[0]), _as_index(n.args[1]) or n.args[1]
     if divisor.op == "const" and divisor.attr > 0:
         k = divisor.attr
         if x.lo is not None and x.hi is not None and x.lo.op == x.hi.op == "const" and 0 <= x.lo.attr <= x.hi.attr < k:
