@@ -202,8 +202,10 @@ class Compiled:
         aliases = self._aliases(arrays)
         variant = self._variant(tuple(map(_stride_class, arrays)), aliases)
         broken = np.zeros((), np.int64)
+        if self._promises:
+            arrays.append(broken)
         code = invoke(
-            variant.address, ctypes.addressof(context), [*arrays, broken] if self._promises else arrays, [bound.sizes[n] for n in p.sizes],
+            variant.address, ctypes.addressof(context), arrays, [bound.sizes[n] for n in p.sizes],
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
         )  # fmt: skip
         if code:

@@ -3,6 +3,7 @@ in debug mode, against loops in Python that know which promises are reached."""
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 
 import numpy as np
@@ -177,14 +178,18 @@ def test_broken_exactly_where_it_is_reached(debug, kernel, loop, arrays):
         assert same(kernel(*arrays), want) and same(kernel.compile(by_hand(kernel))(*arrays), want)
 
 
+def line(e: tw.TilewrightError) -> str:
+    """The line of this file that an error names first."""
+    return linecache.getline(HERE, e.where[0].line)
+
+
 def test_the_place_and_the_value(debug):
     A, y = np.zeros(3, np.int32), np.array([0, 3, 1], np.uint8)
-    lines = open(HERE).read().split("\n")
     for x, text in (([0, 3], "at = tw.assume(x[i], 0, N)"), ([0, 1], "f[i] = A[tw.assume(y[at], 0, N)]")):
         for run in (gather.reference, *debug[gather]):
             with pytest.raises(tw.AssumptionError) as e:
                 run(A, np.array(x, np.int32), y)
-            assert text in lines[e.value.where[0].line - 1]
+            assert text in line(e.value)
             assert "tw.clamp" in str(e.value)
     with pytest.raises(tw.AssumptionError, match=r"0 <= x\[i\] < N, which does not hold: there is 3"):
         gather.reference(A, np.array([0, 3], np.int32), y)
@@ -213,7 +218,7 @@ def test_inlined_promises_keep_their_place(monkeypatch):
     assert run(np.array([5, 7], np.int32), np.array([0, 1, 0], np.int32)).tolist() == [12, 12]
     with pytest.raises(tw.AssumptionError) as e:
         run(np.array([5, 7], np.int32), np.array([0, 1, 2], np.int32))
-    assert "f[i] = A[tw.assume" in open(HERE).read().split("\n")[e.value.where[0].line - 1]
+    assert "f[i] = A[tw.assume" in line(e.value)
 
 
 def test_debug_mode_is_decided_when_compiling(monkeypatch):
