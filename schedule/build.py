@@ -44,6 +44,7 @@ from tilewright.schedule.ranges import (
     stage_ranges,
 )
 from tilewright.schedule.sites import legal_sites
+from tilewright.schedule.sliding import Slide, slide
 from tilewright.schedule.state import FuncState, Key, Place, Stage, State, refuse
 
 Site = tuple[Range, ...]  # the loops around a place, outermost first
@@ -54,7 +55,8 @@ class Built:
     """What is known of one Func while the nest is made."""
 
     state: FuncState
-    region: Box
+    needed: Box  # what must be there while its place runs
+    region: Box  # what is computed there: less where a window slides
     site: Site
     stages: dict[Key, StageRanges] = field(default_factory=dict)
 
@@ -71,6 +73,7 @@ class Builder:
         self.stored_at: dict[tuple[Key, str], list[str]] = defaultdict(list)
         self.at_root: list[str] = []
         self.requirements: list[tuple[Node, str]] = []
+        self.slides: dict[str, list[Slide]] = {}
 
     # Regions ------------------------------------------------------------------------------------------------
 
@@ -89,7 +92,12 @@ class Builder:
             if stages and stages[0].key[1] < 0:
                 d = self.bodies[stages[0].key]
                 region = tuple(rounded(stages[0], v, r) for v, r in zip(d.lhs, region, strict=True))
-            built = Built(fs, region, self._site(fs.compute))
+            site, needed = self._site(fs.compute), region
+            between = site[len(self._site(fs.stored)) :]
+            if between and all(r.bounded for r in region):
+                region, notes = slide(region, between, [self.bodies[s.key] for s in stages])
+                self.slides[name] = notes
+            built = Built(fs, needed, region, site)
             for s in stages:
                 built.stages[s.key] = self.ranges(s, region)
             self.funcs[name] = built
@@ -230,7 +238,7 @@ class Builder:
                 f"{name} is stored outside the parallel loop {parallel[0]} and computed inside: its iterations would race",
                 "store-race", "store it inside that loop (store_at), or make the loop serial",
             )  # fmt: skip
-        box = tuple(project(r, between) for r in built.region)
+        box = tuple(project(r, between) for r in built.needed)
         if not all(r.bounded for r in box):
             raise refuse(f"what {name} needs at the place where it is stored has no bounds", "store-unbounded",
                          "store it closer to where it is computed (store_at)")  # fmt: skip

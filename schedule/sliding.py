@@ -1,0 +1,120 @@
+"""Sliding windows: a Func that is stored outside a serial loop and computed inside computes only what is new.
+
+    for y                                        for y
+      blur_x over rows y-1..y+1           =>       blur_x over rows (y-1..y+1 at first, then y+1)
+      blur_y[y] = f(blur_x[y-1..y+1])              blur_y[y] = f(blur_x[y-1..y+1])
+
+What is computed for a point does not depend on when, so the values stay. It needs, for an axis and a loop between
+storage and computation: the ends of the region move one way with the loop, no other axis moves with it, no iteration
+is left out, and every definition of the Func runs over that axis point by point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.intervals import Interval
+from tilewright.lang.ir import Node
+from tilewright.schedule.inline import Body
+from tilewright.schedule.nest import Box
+from tilewright.schedule.ranges import ONE, Range, spread
+
+UP, DOWN, STILL = 1, -1, 0
+
+
+@dataclass(frozen=True)
+class Slide:
+    """What became of one axis: the loop it slides along, or why it does not."""
+
+    axis: int
+    loop: str | None
+    reason: str = ""
+
+
+def slide(region: Box, between: Sequence[Range], bodies: Sequence[Body]) -> tuple[Box, list[Slide]]:
+    """The region that is left to compute in each iteration of the loops `between` storage and computation.
+
+    `bodies` are the Func's definitions. The second result says for every axis that moves whether it slides.
+    """
+    out, notes = list(region), []
+    for k, r in enumerate(region):
+        moving = [x for x in between if _varies(r, x.var)]
+        if not moving:
+            continue
+        x = moving[-1]
+        why = _obstacle(region, k, x, between, bodies)
+        if why is None:
+            out[k] = _new_part(r, x)
+        notes.append(Slide(k, x.name if why is None else None, why or ""))
+    return tuple(out), notes
+
+
+def _varies(r: Interval, var: Node) -> bool:
+    assert r.lo is not None and r.hi is not None
+    return var in ir.leaves((r.lo, r.hi), "var")
+
+
+def _obstacle(region: Box, axis: int, x: Range, between: Sequence[Range], bodies: Sequence[Body]) -> str | None:
+    """Why an axis can't slide along a loop; None if it can."""
+    r = region[axis]
+    assert r.lo is not None and r.hi is not None
+    if x.mode not in ("serial", "unroll"):
+        return f"{x.name} is {x.mode}"
+    if any(_varies(other, x.var) for j, other in enumerate(region) if j != axis):
+        return f"another axis moves with {x.name} as well"
+    inner = between[list(between).index(x) :]
+    if any(y.guards for y in inner):
+        return f"iterations of {x.name} may be left out"
+    if any(x.var in ir.leaves((y.start, y.stop), "var") for y in inner[1:]):
+        return f"the loops inside {x.name} change with it"
+    for b in bodies:
+        if b.lhs[axis].op != "var":
+            return "an update writes that axis out of order"
+    if direction(r.lo, x.var) is None or direction(r.lo, x.var) != direction(r.hi, x.var):
+        return f"its ends do not move one way with {x.name}"
+    return None
+
+
+def _new_part(r: Interval, x: Range) -> Interval:
+    """The part of the region that the iteration before did not have."""
+    assert r.lo is not None and r.hi is not None
+    before = {x.var: simplify.sub(x.var, ONE)}
+    later = simplify.compare("gt", x.var, x.start)
+    if direction(r.hi, x.var) == UP:
+        (end,) = ir.substitute((r.hi,), before)
+        return Interval(_choose(later, simplify.maximum(r.lo, simplify.add(end, ONE)), r.lo), r.hi)
+    (end,) = ir.substitute((r.lo,), before)
+    return Interval(r.lo, _choose(later, simplify.minimum(r.hi, simplify.sub(end, ONE)), r.hi))
+
+
+def _choose(c: Node, a: Node, b: Node) -> Node:
+    return simplify.build("select", a.dtype, (c, a, b))
+
+
+def direction(n: Node, var: Node) -> int | None:
+    """UP if `n` never falls as `var` grows, DOWN if it never rises, STILL if it does not depend on it, None if unknown."""
+    if var not in ir.leaves((n,), "var"):
+        return STILL
+    if n is var:
+        return UP
+    if n.op in ("min", "max"):
+        return _common([direction(a, var) for a in spread(n, n.op)])
+    if n.op == "floordiv" and n.args[1].op == "const" and n.args[1].attr > 0:
+        return direction(n.args[0], var)
+    coefs, _ = simplify.linear(n)
+    if list(coefs) == [n]:
+        return None
+    parts = []
+    for t, k in coefs.items():
+        d = direction(t, var)
+        parts.append(None if d is None else d * (1 if k > 0 else -1))
+    return _common(parts)
+
+
+def _common(parts: list[int | None]) -> int | None:
+    moving = {d for d in parts if d != STILL}
+    if None in moving or len(moving) > 1:
+        return None
+    return moving.pop() if moving else STILL
