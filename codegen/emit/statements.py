@@ -222,10 +222,11 @@ def _masked(r: Region, mask: str, s: Stmt) -> None:
 def _store(r: Region, s: Store) -> None:
     _fresh(r)
     values = [value(r, v) for v in s.values]
-    for (b, i), x in zip(s.targets, values, strict=True):
-        a = access(r, i)
-        prepare(r, a.needs)
+    places = [access(r, i) for _, i in s.targets]
+    prepare(r, [n for a in places for n in a.needs])  # an index may depend on what is about to be written
+    for (b, _), a, x in zip(s.targets, places, values, strict=True):
         memory.store(r, b, a, x)
+    for b, _ in s.targets:
         r.touch(r.shared.related[b])
 
 
