@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.interface import CONTIGUOUS, UNIT
+from tilewright.codegen.needs import ALWAYS, Need, Needs
 from tilewright.codegen.prove import Facts
 from tilewright.lang import ir, simplify
 from tilewright.lang.assumptions import assumptions, broken
@@ -221,23 +222,33 @@ class _Flattener:
 
     def values(self, roots: tuple[Node, ...], scope: Mapping[Key, Place], facts: Facts) -> tuple[Node, ...]:
         """Expressions with flat loads; a load that only a select's condition keeps inside becomes conditional."""
-        masks = conditions_of_loads(roots)
+        needs = Needs()
+        conditions: dict[tuple[Node, Need], Node] = {}
 
-        def one(n: Node, args: tuple[Node, ...]) -> Node:
-            if n.op != "load":
-                return ir.rebuild(n, args)
-            p = scope.get(n.attr)
-            if p is None:
-                raise CompileError(f"{n.attr[0].name} is read outside of where it is stored", code="compile.scope")
-            flat = ir.node("load", n.dtype, (p.offset(args),), (p.buffer, 0))
-            mask = masks.get(n)
-            if mask is None or mask is ir.TRUE or _within(n, p.storage, facts):
-                return flat
-            (m,) = ir.transform((mask,), one, memo)
-            return ir.node("load_if", n.dtype, (m, *flat.args), flat.attr)
+        def flat(roots: tuple[Node, ...], base: Need) -> tuple[Node, ...]:
+            found = needs.of_loads(roots, base)
 
-        memo: dict[Node, Node] = {}
-        return ir.transform(roots, one, memo)
+            def one(n: Node, args: tuple[Node, ...]) -> Node:
+                if n.op != "load":
+                    return ir.rebuild(n, args)
+                p = scope.get(n.attr)
+                if p is None:
+                    raise CompileError(f"{n.attr[0].name} is read outside of where it is stored", code="compile.scope")
+                load = ir.node("load", n.dtype, (p.offset(args),), (p.buffer, 0))
+                if found[n] is ALWAYS or _within(n, p.storage, facts):
+                    return load
+                mask = needs.mask(found[n], condition)
+                return load if mask is ir.TRUE else ir.node("load_if", n.dtype, (mask, *load.args), load.attr)
+
+            return ir.transform(roots, one)
+
+        def condition(c: Node, outer: Need) -> Node:
+            key = (c, outer)
+            if key not in conditions:
+                (conditions[key],) = flat((c,), outer)
+            return conditions[key]
+
+        return flat(roots, ALWAYS)
 
     def prefetch(self, tensor: Tensor, region: tuple[Interval, ...], write: bool, scope: Mapping[Key, Place]) -> L.Stmt:
         """One hint a cache line of every row of the region."""
@@ -280,47 +291,3 @@ def _holds(s: Storage, indices: tuple[Node, ...], facts: Facts) -> bool:
         facts.nonnegative(i) and facts.nonnegative(simplify.sub(simplify.sub(e, ONE), i))
         for i, e in zip(physical, extents, strict=True)
     )
-
-
-def conditions_of_loads(roots: tuple[Node, ...]) -> dict[Node, Node]:
-    """For every load: when its value matters (TRUE where it always does), from the selects above it."""
-    out: dict[Node, Node] = {}
-    order = list(ir.postorder(roots))
-    if not any(n.op == "select" for n in order):
-        return out
-    needed: dict[Node, Node | None] = dict.fromkeys(roots, ir.TRUE)
-    for n in reversed(order):
-        c = needed.get(n)
-        if c is None:
-            continue
-        if n.op == "load":
-            out[n] = c
-        if n.op == "select":
-            k, a, b = n.args
-            _need(needed, k, c)
-            _need(needed, a, simplify.conjunction(c, k))
-            _need(needed, b, simplify.conjunction(c, _not(k)))
-        else:
-            for a in n.args:
-                _need(needed, a, c)
-    return out
-
-
-def _need(needed: dict[Node, Node | None], n: Node, c: Node) -> None:
-    old = needed.get(n)
-    if old is None:
-        needed[n] = c
-    elif old is not c and old is not ir.TRUE:
-        needed[n] = ir.TRUE if c is ir.TRUE else ir.node("or", bool_, (old, c))
-
-
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-
-
-def _not(c: Node) -> Node:
-    if c.op == "likely":
-        return _not(c.args[0])
-    if c.op in _OPPOSITE and c.args[0].dtype.is_int:
-        return simplify.build(_OPPOSITE[c.op], bool_, c.args)
-    return ir.node("not", bool_, (c,))
-
