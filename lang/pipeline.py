@@ -222,7 +222,10 @@ def _in_order(roots: Sequence[Func]) -> list[Func]:
 
 def _check_names(funcs: Sequence[Func], params: Sequence[Any], name: str, location: Location | None) -> None:
     seen: dict[str, str] = {}
-    for kind, n in [("parameter", p.name) for p in params] + [("Func", f.name) for f in funcs if not isinstance(f, InoutFunc)]:
+    loads = ir.leaves([n for f in funcs for d in f.definitions for n in d.roots], "load")
+    tables = dict.fromkeys(n.attr[0] for n in loads if isinstance(n.attr[0], Table))
+    named = [("parameter", p.name) for p in params] + [("table", t.name) for t in tables]
+    for kind, n in named + [("Func", f.name) for f in funcs if not isinstance(f, InoutFunc)]:
         if n in seen:
             raise bad(f"{n} names a {seen[n]} and a {kind} in {name}", "name-twice",
                       "rename one, or use tw.scope(...)", location)  # fmt: skip

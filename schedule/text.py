@@ -9,14 +9,12 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.lang.errors import ScheduleError
 from tilewright.schedule.directive import Directive, KnobRef, Value
 
 if TYPE_CHECKING:
-    from lark import Tree
-
     from tilewright.lang.text.reader import Source
 
 KEYS = ("by", "tail", "at", "in", "pad", "name", "offset", "of", "over", "=")
@@ -165,7 +163,7 @@ def parse_schedules(text: str, origin: str = "<text>", first_line: int = 1) -> l
     return out
 
 
-def _schedule(t: Tree, source: Source) -> ScheduleText:
+def _schedule(t: Any, source: Source) -> ScheduleText:
     fields: dict[str, str] = {}
     directives: list[Directive] = []
     parts = iter([c for c in t.children[1:] if c is not None])
@@ -183,7 +181,7 @@ def _schedule(t: Tree, source: Source) -> ScheduleText:
     return ScheduleText(kernel, fields.get("hash"), fields.get("machine"), tuple(directives))
 
 
-def _directive(t: Tree, stage: str, source: Source) -> Directive:
+def _directive(t: Any, stage: str, source: Source) -> Directive:
     kind, operands, arrow, results, *options = t.children
     if not _NAME.match(str(kind)):
         source.fail(f"found {str(kind)!r}, expected a directive", kind, "a word such as split or reorder")
@@ -197,11 +195,11 @@ def _directive(t: Tree, stage: str, source: Source) -> Directive:
     )
 
 
-def _names(t: Tree | None, source: Source) -> tuple[str, ...]:
+def _names(t: Any, source: Source) -> tuple[str, ...]:
     return () if t is None else tuple(_strings(c, source)[0] for c in t.children)
 
 
-def _strings(t: Tree, source: Source) -> list[str]:
+def _strings(t: Any, source: Source) -> list[str]:
     return [_text(c, source) for c in t.children]
 
 
@@ -215,7 +213,7 @@ def _text(token: object, source: Source) -> str:
         source.fail(f"the string {text} can't be read: {e}", token)
 
 
-def _read_option(t: Tree, source: Source) -> tuple[str, Value]:
+def _read_option(t: Any, source: Source) -> tuple[str, Value]:
     key, value = t.children
     if str(key) == LAYOUT:
         text = _text(value, source)
@@ -223,13 +221,13 @@ def _read_option(t: Tree, source: Source) -> tuple[str, Value]:
     return str(key), 1 if value is None else _values(value, source)
 
 
-def _values(t: Tree, source: Source) -> Value:
+def _values(t: Any, source: Source) -> Value:
     *items, comma = t.children
     values = tuple(_read_item(i, source) for i in items)
-    return values if len(values) > 1 or comma is not None else values[0]
+    return values[0] if len(values) == 1 and comma is None else values
 
 
-def _read_item(t: Tree, source: Source) -> Value:
+def _read_item(t: Any, source: Source) -> Value:
     if t.data == "int":
         token = str(t.children[0])
         if len(token) > 40:

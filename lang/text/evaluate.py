@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lark import Token, Tree
+from lark import Tree
 
 from tilewright.lang import expr, ir
 from tilewright.lang.errors import located
@@ -62,28 +62,28 @@ class Scope:
         return self.tensors[name]
 
 
-def name_of(tree: Tree | Token) -> str:
+def name_of(tree: Any) -> str:
     """The name in a `name` tree or token, without quotes."""
     token = str(tree.children[0] if isinstance(tree, Tree) else tree)
     return token[1:-1] if token.startswith("`") else token
 
 
-def expressions(tree: Tree) -> list[Tree]:
+def expressions(tree: Any) -> list[Any]:
     """The operands of an expression tree."""
     found = [c for c in tree.children if isinstance(c, Tree) and c.data != "name"]
     return found[1:] if _named_first(tree) else found
 
 
-def _named_first(tree: Tree) -> bool:
+def _named_first(tree: Any) -> bool:
     """The first operand is a word: a type, the name of a function."""
     word = str(tree.children[0]) if tree.data in ("call", "exact") else ""
     return (word == "bitcast" and tree.data == "call") or (tree.data == "exact" and word in ("round_to", "call"))
 
 
-def evaluate(tree: Tree, scope: Scope, source: Source) -> Any:
+def evaluate(tree: Any, scope: Scope, source: Source) -> Any:
     """The value of an expression tree: a Python number where it is a literal, else an Expr."""
     values: list[Any] = []
-    stack: list[tuple[Tree, bool]] = [(tree, False)]
+    stack: list[tuple[Any, bool]] = [(tree, False)]
     while stack:
         t, ready = stack.pop()
         parts = expressions(t)
@@ -99,7 +99,7 @@ def evaluate(tree: Tree, scope: Scope, source: Source) -> Any:
     return values[0]
 
 
-def _anchor(t: Tree) -> Any:
+def _anchor(t: Any) -> Any:
     """Errors of an operator point at the operator."""
     if t.data == "binary":
         return t.children[1]
@@ -120,26 +120,26 @@ def integer(text: str) -> int:
     return int(text)
 
 
-def _float(t: Tree, operands: list, scope: Scope) -> float:
+def _float(t: Any, operands: list, scope: Scope) -> float:
     value = float(str(t.children[0]))
     if math.isinf(value):
         raise bad(f"{t.children[0]} overflows f64", "number", "write inf for infinity")
     return value
 
 
-def _leaf(t: Tree, operands: list, scope: Scope) -> Any:
+def _leaf(t: Any, operands: list, scope: Scope) -> Any:
     token = str(t.children[0].children[0])
     return _CONSTANTS[token] if token in _CONSTANTS else scope.find(name_of(token))
 
 
-def _unary(t: Tree, operands: list, scope: Scope) -> Any:
+def _unary(t: Any, operands: list, scope: Scope) -> Any:
     (x,) = operands
     if t.children[0] == "-":
         return -x if expr.is_literal(x) else expr.unary("neg", x)
     return expr.invert(x)
 
 
-def _load(t: Tree, operands: list, scope: Scope) -> Expr:
+def _load(t: Any, operands: list, scope: Scope) -> Expr:
     tensor = scope.tensor(name_of(t.children[0]))
     ref = tensor[tuple(operands)]  # type: ignore[index]
     if isinstance(tensor, Func):
@@ -147,14 +147,14 @@ def _load(t: Tree, operands: list, scope: Scope) -> Expr:
     return ref
 
 
-def _component(t: Tree, operands: list, scope: Scope) -> Expr:
+def _component(t: Any, operands: list, scope: Scope) -> Expr:
     ref = _load(t, operands, scope)
     if not isinstance(ref, FuncRef):
         raise bad(f"{name_of(t.children[0])} is no tuple", "tuple-component")
     return ref.component(integer(str(t.children[-1])))
 
 
-def _call(t: Tree, operands: list, scope: Scope) -> Expr:
+def _call(t: Any, operands: list, scope: Scope) -> Expr:
     name = str(t.children[0])
     if name in rules.TYPES:
         _arity(name, operands, 1, 1)
@@ -193,14 +193,14 @@ def _type(name: str) -> Any:
     return found
 
 
-def _bits(t: Tree, operands: list, scope: Scope) -> float:
+def _bits(t: Any, operands: list, scope: Scope) -> float:
     value = nan_from_bits(int(str(t.children[1]), 16) & (2**64 - 1))
     if t.children[0] != "nan" or value == value:
         raise bad(f"{t.children[0]}({t.children[1]})", "number", "nan(0x...) gives the 64 bits of a NaN")
     return value
 
 
-def _exact(t: Tree, operands: list, scope: Scope) -> Expr:
+def _exact(t: Any, operands: list, scope: Scope) -> Expr:
     """`op!type(operands)`: the node as it stands, past typing and simplification."""
     op, dtype = str(t.children[0]), _type(str(t.children[1]))
     if op not in EXACT:
@@ -221,7 +221,7 @@ EXACT: dict[str, int] = {
     **dict.fromkeys(["sqrt", "floor", "ceil", "round", "trunc"], 1), "call": 0,
 }  # fmt: skip
 
-_RULES: dict[str, Callable[[Tree, list, Scope], Any]] = {
+_RULES: dict[str, Callable[[Any, list, Scope], Any]] = {
     "int": lambda t, operands, scope: integer(str(t.children[0])),
     "float": _float, "leaf": _leaf, "load": _load, "component": _component, "call": _call, "bits": _bits,
     "exact": _exact, "unary": _unary,

@@ -122,9 +122,9 @@ class Writer:
         the operands without conversions that the rule makes by itself)."""
         for first in (b, a):  # a number on the right is bare if it can be, else one on the left
             for x, y in _without_conversions(a, b):
-                likes = (None, x.dtype) if first is b else (y.dtype, None)
-                if first.op == "const" and self._fits(build, n, x, y, *likes):
-                    return *likes, x, y
+                like_x, like_y = (None, x.dtype) if first is b else (y.dtype, None)
+                if first.op == "const" and self._fits(build, n, x, y, like_x, like_y):
+                    return like_x, like_y, x, y
         for x, y in _without_conversions(a, b):
             if self._fits(build, n, x, y, None, None):
                 return None, None, x, y
@@ -298,8 +298,8 @@ _FORMS: dict[str, Callable[[Writer, Node], tuple[Rope, int] | None]] = {
     **dict.fromkeys(SYMBOLS, _binary),
     "neg": _unary("-", lambda x: expr.unary("neg", x)), "not": _unary("~", expr.invert),
     **dict.fromkeys(["min", "max", "abs", "fma", "sqrt", "floor", "ceil", "round", "trunc"], _function),
-    "select": _select, "likely": _likely, "assume": _assume, "load": _load, "cast": _cast, "round_to": _cast, "bitcast": _bitcast,
-    "call": _call,
+    "select": _select, "likely": _likely, "assume": _assume, "load": _load, "cast": _cast, "round_to": _cast,
+    "bitcast": _bitcast, "call": _call,
 }  # fmt: skip
 
 

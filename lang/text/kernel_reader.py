@@ -46,9 +46,9 @@ class _Builder:
     def __init__(self, source: Source):
         self.source = source
         self.scope = Scope()
-        self.lets: list[Tree] = []
+        self.lets: list[Any] = []
 
-    def kernel(self, tree: Tree) -> Pipeline:
+    def kernel(self, tree: Any) -> Pipeline:
         name, params, structure, *lines = tree.children
         place = self.source.location(tree)
         made = self.params(params.children if params else [])
@@ -63,12 +63,12 @@ class _Builder:
             returned = self.structure(structure) if structure is not None else None
             return make_pipeline(returned, made, name_of(name), place)
 
-    def value(self, tree: Tree) -> Any:
+    def value(self, tree: Any) -> Any:
         return evaluate(tree, self.scope, self.source)
 
     # parameters ---------------------------------------------------------------------------------------------
 
-    def params(self, trees: list[Tree]) -> list[Array | ScalarParam | InoutFunc]:
+    def params(self, trees: list[Any]) -> list[Array | ScalarParam | InoutFunc]:
         for t in trees:  # scalars first: an extent may use one that stands behind it
             name, inout, dtype, axes = t.children
             if axes is None:
@@ -83,7 +83,7 @@ class _Builder:
         self.scope.open_sizes = False
         return out
 
-    def param(self, t: Tree) -> Array | ScalarParam | InoutFunc:
+    def param(self, t: Any) -> Array | ScalarParam | InoutFunc:
         name, inout, dtype, axes = t.children
         if axes is None:
             return ScalarParam(name_of(name), self.dtype(dtype))
@@ -109,17 +109,17 @@ class _Builder:
 
     # lines --------------------------------------------------------------------------------------------------
 
-    def line_sizes(self, t: Tree) -> None:
+    def line_sizes(self, t: Any) -> None:
         for n in t.children:
             self.new_name(name_of(n), self.scope.sizes)
             self.scope.sizes[name_of(n)] = Size(name_of(n))
 
-    def line_types(self, t: Tree) -> None:
+    def line_types(self, t: Any) -> None:
         name, *dtypes = t.children
         self.new_name(name_of(name), self.scope.tensors)
         self.scope.tensors[name_of(name)] = Func(name_of(name), tuple(self.dtype(d) for d in dtypes))
 
-    def line_table(self, t: Tree) -> None:
+    def line_table(self, t: Any) -> None:
         name, dtype, axes, *data = t.children
         n, d = name_of(name), self.dtype(dtype)
         self.new_name(n, self.scope.tensors)
@@ -137,7 +137,7 @@ class _Builder:
         values.setflags(write=False)
         self.scope.tensors[n] = Table(n, values)
 
-    def numbers(self, t: Tree, d: DType) -> np.ndarray:
+    def numbers(self, t: Any, d: DType) -> np.ndarray:
         words = {"true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
         out: list[Any] = []
         for number in _some(t):
@@ -151,17 +151,17 @@ class _Builder:
             out.append(v)
         return np.array(out, dtype=d.np)
 
-    def bytes(self, tokens: list[Token], d: DType) -> np.ndarray:
+    def bytes(self, tokens: list[Any], d: DType) -> np.ndarray:
         try:
             raw = base64.b64decode("".join(str(s)[1:-1] for s in tokens), validate=True)
             return np.frombuffer(raw, dtype=d.np.newbyteorder("<")).astype(d.np)
         except (binascii.Error, ValueError) as e:
             raise bad(f"the content of the table can't be read: {e}", "table") from None
 
-    def line_let(self, t: Tree) -> None:
+    def line_let(self, t: Any) -> None:
         self.lets.append(t)
 
-    def line_definition(self, t: Tree) -> None:
+    def line_definition(self, t: Any) -> None:
         name, indices, step, values, over = t.children
         n = name_of(name)
         found = self.scope.tensors.get(n)
@@ -176,10 +176,9 @@ class _Builder:
         for let in self.lets:
             self.define_let(let)
         self.lets = []
-        if domain is not None and over.children[-1] is not None:
-            for c in over.children[-1].children:
-                with located(self.source.location(c)):
-                    domain.where(self.value(c))
+        for c in _some(over.children[-1]) if over is not None and over.children[-1] is not None else ():
+            with located(self.source.location(c)):
+                domain.where(self.value(c))
         parts = [self.value(v) for v in values.children]
         value = tuple(parts) if len(parts) > 1 else parts[0]
         f[where] = value if step == "=" else Increment(f[where], _STEPS[str(step)], value)
@@ -188,7 +187,7 @@ class _Builder:
                       "use one in an index or a value")  # fmt: skip
         self.scope.vars, self.scope.lets = {}, {}
 
-    def domain(self, over: Tree) -> Any:
+    def domain(self, over: Any) -> Any:
         ranges: dict[str, tuple] = {}
         for r in over.children[:-1]:
             name, start, stop = r.children
@@ -199,7 +198,7 @@ class _Builder:
         self.scope.vars = {n: wrap(made.domain.rvar(n)) for n in ranges}
         return made
 
-    def index(self, t: Tree, pure: bool) -> Any:
+    def index(self, t: Any, pure: bool) -> Any:
         """An index on the left: a name that stands alone is a Var, unless it means something here already."""
         s = self.scope
         if t.data == "leaf" or (t.data == "qualified" and t.children[0] == "var"):
@@ -215,7 +214,7 @@ class _Builder:
                 return v
         return self.value(t)
 
-    def define_let(self, t: Tree) -> None:
+    def define_let(self, t: Any) -> None:
         name = name_of(t.children[0])
         s = self.scope
         with located(self.source.location(t)):
@@ -225,7 +224,7 @@ class _Builder:
 
     # what is returned ---------------------------------------------------------------------------------------
 
-    def structure(self, t: Tree) -> Any:
+    def structure(self, t: Any) -> Any:
         parts = [c for c in t.children if c is not None]
         if t.data == "none":
             return None
@@ -242,12 +241,12 @@ class _Builder:
                 raise bad(f"{f.name} is an input and is returned", "output", "return a slice of a Func")
             return f[tuple(self.slice(s) for s in slices)]
 
-    def slice(self, t: Tree) -> slice:
+    def slice(self, t: Any) -> slice:
         start, stop = t.children
         return slice(None if start is None else self.value(start), self.value(stop))
 
 
-def _key(t: Tree | Token) -> str | int:
+def _key(t: Any) -> str | int:
     if isinstance(t, Token):
         return json.loads(str(t))
     if t.data == "integer":
@@ -256,6 +255,6 @@ def _key(t: Tree | Token) -> str | int:
     return name_of(t)
 
 
-def _some(t: Tree) -> list[Tree]:
+def _some(t: Any) -> list[Any]:
     return [c for c in t.children if c is not None]
 

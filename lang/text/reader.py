@@ -29,12 +29,13 @@ FOLLOWERS = {"BANG", "DOT"}  # what may follow a name besides operators: not wor
 class Blocks(Indenter):
     """Indentation as tokens; ignored inside brackets."""
 
-    NL_type = "_NL"
-    OPEN_PAREN_types = ["LPAR", "LSQB", "LBRACE"]
-    CLOSE_PAREN_types = ["RPAR", "RSQB", "RBRACE"]
-    INDENT_type = "_INDENT"
-    DEDENT_type = "_DEDENT"
-    tab_len = 8
+    # Lark declares these as abstract properties and reads them as plain attributes
+    NL_type = "_NL"  # pyright: ignore[reportAssignmentType]
+    OPEN_PAREN_types = ["LPAR", "LSQB", "LBRACE"]  # pyright: ignore[reportAssignmentType]
+    CLOSE_PAREN_types = ["RPAR", "RSQB", "RBRACE"]  # pyright: ignore[reportAssignmentType]
+    INDENT_type = "_INDENT"  # pyright: ignore[reportAssignmentType]
+    DEDENT_type = "_DEDENT"  # pyright: ignore[reportAssignmentType]
+    tab_len = 8  # pyright: ignore[reportAssignmentType]
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         return super().process(_from_first_line(stream))
@@ -92,7 +93,7 @@ class Source:
         start = max(0, column - 60)
         return f"{found[start : start + 100]}\n  {' ' * (column - 1 - start)}^"
 
-    def tree(self, parser: Lark, names: Mapping[str, str] | None = None) -> Tree:
+    def tree(self, parser: Lark, names: Mapping[str, str] | None = None) -> Any:
         """The parse tree, or a ParseError. `names` says what terminals of this grammar are called."""
         try:
             return parser.parse(self.text)
@@ -137,7 +138,7 @@ class Source:
         ) from None
 
 
-def check_version(tree: Tree, source: Source) -> None:
+def check_version(tree: Any, source: Source) -> None:
     """Refuse a format that this program does not know."""
     token = tree.children[0]
     if str(token) != str(VERSION):

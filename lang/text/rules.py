@@ -65,7 +65,8 @@ MANY = 1 << 30
 # name -> (least and most number of operands, rule)
 FUNCTIONS: dict[str, tuple[int, int, Callable[..., Expr]]] = {
     "select": (3, MANY, expr.select), "minimum": (2, MANY, expr.minimum), "maximum": (2, MANY, expr.maximum),
-    "likely": (1, 1, likely), "inside": (3, 3, expr.inside), "assume": (3, 3, expr.assume), "abs": (1, 1, expr.abs_), "fma": (3, 3, fma),
+    "likely": (1, 1, likely), "inside": (3, 3, expr.inside), "assume": (3, 3, expr.assume),
+    "abs": (1, 1, expr.abs_), "fma": (3, 3, fma),
     "sqrt": (1, 1, expr.sqrt), "floor": (1, 1, expr.floor), "ceil": (1, 1, expr.ceil), "round": (1, 1, expr.round),
     "trunc": (1, 1, expr.trunc),
 }  # fmt: skip

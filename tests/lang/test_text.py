@@ -12,8 +12,8 @@ from hypothesis import given
 
 from tests.lang.any_pipeline import pipelines
 from tilewright.lang import boundary, expr, ir, math, reduce
-from tilewright.lang.errors import ParseError, TilewrightError
-from tilewright.lang.func import Array, Func, const, func
+from tilewright.lang.errors import DefinitionError, ParseError, TilewrightError
+from tilewright.lang.func import Array, Func, Table, const, func
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.symbols import rdom, sizes, vars
 from tilewright.lang.text import format_node, parse_kernel, print_kernel
@@ -267,3 +267,15 @@ def test_the_text_does_not_depend_on_the_process() -> None:
 def test_lark_is_only_imported_to_read() -> None:
     code = "from tilewright.lang.text import *; import sys; sys.exit('lark' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tables_have_names_of_their_own() -> None:
+    """Two tables of one name could not be told apart, neither in the text nor in the digest."""
+
+    def kernel(A: f32[N]):
+        f = func("f")
+        f[i] = A[i] * Table("w", np.ones(3, np.float32))[0] + Table("w", np.zeros(3, np.float32))[0]
+        return f[:N]
+
+    with pytest.raises(DefinitionError, match="w names a table and a table"):
+        traced(kernel)
