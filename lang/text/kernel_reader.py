@@ -176,9 +176,10 @@ class _Builder:
         for let in self.lets:
             self.define_let(let)
         self.lets = []
-        for c in _some(over.children[-1]) if over is not None and over.children[-1] is not None else ():
-            with located(self.source.location(c)):
-                domain.where(self.value(c))
+        if domain is not None and over is not None and over.children[-1] is not None:
+            for c in over.children[-1].children:
+                with located(self.source.location(c)):
+                    domain.where(self.value(c))
         parts = [self.value(v) for v in values.children]
         value = tuple(parts) if len(parts) > 1 else parts[0]
         f[where] = value if step == "=" else Increment(f[where], _STEPS[str(step)], value)
