@@ -44,15 +44,31 @@ class Place:
 
     def offset(self, indices: tuple[Node, ...]) -> Node:
         s = self.storage
-        relative = tuple(simplify.sub(i, o) for i, o in zip(indices, s.origin, strict=True))
-        physical = s.layout.apply(relative) if s.layout else relative
-        total = integer(0)
+        physical = physical_index(s, indices)
+        total = integer(0) if s.turn is None else simplify.mul(s.turn, one_slot(s))
         for i, stride in zip(physical, self.strides, strict=True):
             total = simplify.add(total, simplify.mul(i, stride))
         return total
 
 
 Key = tuple[Tensor, int]
+
+
+def physical_index(s: Storage, indices: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The place of an element in its buffer: relative to the first one, folded axes wrapped, through the layout."""
+    relative = [simplify.sub(i, o) for i, o in zip(indices, s.origin, strict=True)]
+    for axis, extent in s.folds:
+        relative[axis] = simplify.mod(indices[axis], integer(extent))
+    return s.layout.apply(relative) if s.layout else tuple(relative)
+
+
+def one_slot(s: Storage) -> Node:
+    """Elements of one slot of a buffer."""
+    extents = s.layout.extents(s.extents) if s.layout else s.extents
+    size = ONE
+    for e in extents:
+        size = simplify.mul(size, e)
+    return size
 
 
 def row_major(extents: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -195,8 +211,8 @@ class _Flattener:
         for s in storages:
             extents = s.layout.extents(s.extents) if s.layout else s.extents
             strides = row_major(extents)
-            size = simplify.mul(strides[0], extents[0]) if extents else ONE
-            b = L.Buffer(self.fresh(s.name), s.dtype, size, s.memory)
+            size = simplify.mul(one_slot(s), integer(s.slots))
+            b = L.Buffer(self.fresh(s.name), s.dtype, size, s.memory, slots=s.slots)
             inner[(s.tensor, s.component)] = Place(s, b, strides)
             made.append(b)
         out = self.of(body, inner, facts)
@@ -274,6 +290,8 @@ class _Flattener:
 
 def _within(n: Node, s: Storage, facts: Facts) -> bool:
     """Whether a load certainly stays inside its storage, whatever a select around it says."""
+    if s.folds:
+        return _holds(s, n.args, facts)
     for i, o, e in zip(n.args, s.origin, s.extents, strict=True):
         if not facts.nonnegative(simplify.sub(i, o)):
             return False
@@ -284,8 +302,7 @@ def _within(n: Node, s: Storage, facts: Facts) -> bool:
 
 def _holds(s: Storage, indices: tuple[Node, ...], facts: Facts) -> bool:
     """Whether a place certainly lies inside the memory of a storage, padding included."""
-    relative = tuple(simplify.sub(i, o) for i, o in zip(indices, s.origin, strict=True))
-    physical = s.layout.apply(relative) if s.layout else relative
+    physical = physical_index(s, indices)
     extents = s.layout.extents(s.extents) if s.layout else s.extents
     return all(
         facts.nonnegative(i) and facts.nonnegative(simplify.sub(simplify.sub(e, ONE), i))

@@ -36,7 +36,7 @@ SERIAL, PARALLEL, UNROLL, VECTORIZE = "serial", "parallel", "unroll", "vectorize
 class Buffer:
     """A piece of memory: an argument of the kernel or a temporary. Elements are addressed by flat offsets.
 
-    `size` is the number of elements of a temporary (an index node; constant where the bounds allow it),
+    `size` is the number of elements of a temporary, all `slots` of a ring together (an index node; constant where the bounds allow it),
     `argument` the position in the kernel's data pointers (None for a temporary).
     """
 
@@ -46,6 +46,7 @@ class Buffer:
     memory: str = "main"
     argument: int | None = None
     writable: bool = True
+    slots: int = 1
 
     def __repr__(self) -> str:
         return f"Buffer({self.name})"

@@ -120,8 +120,8 @@ def live_points(program: L.Program, bound: Bound) -> Iterator[tuple[str, list[Li
             yield from visit(s.body, (*loops, (s.var, r)), s.var.attr)
         elif isinstance(s, L.Allocate):
             assert s.buffer.size is not None
-            n = _largest(s.buffer.size, loops, bound) * s.buffer.dtype.bytes
-            live.append(LiveBuffer(s.buffer.name, s.buffer.memory, n))
+            n = _largest(s.buffer.size, loops, bound) * s.buffer.dtype.bytes // s.buffer.slots
+            live.append(LiveBuffer(s.buffer.name, s.buffer.memory, n, s.buffer.slots))
             yield where, list(live)
             yield from visit(s.body, loops, where)
             live.pop()

@@ -71,9 +71,11 @@ class Builder:
         self.copies: list[tuple[Func, tuple[Output, ...]]] = []  # outputs that are copied out of a buffer of ours
         self.computed_at: dict[tuple[Key, str], list[str]] = defaultdict(list)
         self.stored_at: dict[tuple[Key, str], list[str]] = defaultdict(list)
+        self.rings_at: dict[tuple[Key, str], list[str]] = defaultdict(list)  # allocated right around the loop
         self.at_root: list[str] = []
         self.requirements: list[tuple[Node, str]] = []
         self.slides: dict[str, list[Slide]] = {}
+        self.tiles: dict[tuple[Key, Node], tuple[Storage, ...]] = {}
 
     # Regions ------------------------------------------------------------------------------------------------
 
@@ -207,9 +209,13 @@ class Builder:
             self.at_root.append(name)
         if name in self.state.outputs and self._direct_output(fs.func):
             return
-        if fs.stored.kind == "at":
+        place = fs.hoisted or fs.stored
+        if fs.slots > 1:
             assert fs.stored.stage is not None and fs.stored.loop is not None
-            self.stored_at[(fs.stored.stage, fs.stored.loop)].append(name)
+            self.rings_at[(fs.stored.stage, fs.stored.loop)].append(name)
+        elif place.kind == "at":
+            assert place.stage is not None and place.loop is not None
+            self.stored_at[(place.stage, place.loop)].append(name)
         else:
             self.stored_at[(("", 0), "")].append(name)
 
@@ -242,7 +248,43 @@ class Builder:
         if not all(r.bounded for r in box):
             raise refuse(f"what {name} needs at the place where it is stored has no bounds", "store-unbounded",
                          "store it closer to where it is computed (store_at)")  # fmt: skip
-        return self.make_storage(fs.func, box, stored, fs.memory, fs.layout, name)
+        made = self.make_storage(fs.func, box, stored, fs.memory, fs.layout, name)
+        if fs.folds:
+            made = self._folded(fs, built, made)
+        if fs.hoisted is not None or fs.slots > 1:
+            made = self._hoisted(fs, stored, made)
+        return made
+
+    def _folded(self, fs: FuncState, built: Built, made: tuple[Storage, ...]) -> tuple[Storage, ...]:
+        """Axes that wrap around: what an iteration needs of them must fit at once."""
+        extents = list(made[0].extents)
+        for axis, n in fs.folds:
+            window = constant_extent(built.needed[axis], built.site)
+            if window is None or window > n:
+                size = "no constant bound" if window is None else f"{window} points"
+                raise refuse(
+                    f"{fs.func.name} can't be folded to {n} along axis {axis}: an iteration needs {size} of it",
+                    "fold", "fold to at least what one iteration of the place where it is computed needs",
+                )  # fmt: skip
+            extents[axis] = integer(n)
+        return tuple(replace(s, extents=tuple(extents), folds=fs.folds) for s in made)
+
+    def _hoisted(self, fs: FuncState, stored: Site, made: tuple[Storage, ...]) -> tuple[Storage, ...]:
+        """Buffers that are allocated further out: as large as any iteration in between needs, in one or more slots."""
+        between = stored[-1:] if fs.slots > 1 else stored[len(self._site(fs.hoisted or fs.stored)) :]
+        name = fs.func.name
+        parallel = [x.name for x in between if x.mode == "parallel"]
+        if parallel:
+            raise refuse(f"{name} is allocated outside the parallel loop {parallel[0]}: its iterations would race",
+                         "store-race", "allocate it inside that loop, or make the loop serial")  # fmt: skip
+        extents = []
+        for e in made[0].extents:
+            top = project(Interval(ZERO, e), between).hi
+            if top is None:
+                raise refuse(f"{name} has no bound where it is allocated", "store-unbounded", "allocate it further in")
+            extents.append(top)
+        turn = ring_turn(stored[-1], fs.slots) if fs.slots > 1 else None
+        return tuple(replace(s, extents=tuple(extents), slots=fs.slots, turn=turn) for s in made)
 
     def make_storage(self, f: Func, box: Box, site: Site, memory: str, layout, name: str) -> tuple[Storage, ...]:
         extents = []
@@ -315,7 +357,8 @@ class Builder:
                     items.append(Guard(again, self.stage(s)))
                 continue
             items.append(self.stage(s))
-        return Produce("produce", name, built.state.func, built.region, sequence(*items))
+        ahead = built.state.slots > 1
+        return Produce("produce", name, built.state.func, built.region, sequence(*items), asynchronous=ahead)
 
     def stage(self, s: Stage) -> NestNode:
         region = self.funcs[s.key[0]].region
@@ -344,7 +387,8 @@ class Builder:
             inner = self.inside(s, ranges, depth, tensor, enter)
             for g in reversed(x.guards):
                 inner = Guard(g, inner, optional=tensor is not body.func and g in ranges.spare)
-            return LoopNode(f"{address}.{x.name}", x.name, x.var, x.start, x.stop, x.mode, x.reduction, inner)
+            loop = LoopNode(f"{address}.{x.name}", x.name, x.var, x.start, x.stop, x.mode, x.reduction, inner)
+            return self._with_rings(s, ranges, depth, loop)
 
         out = enter(0, body.func)
         for g in reversed(ranges.guards):
@@ -365,6 +409,15 @@ class Builder:
         body = sequence(*items)
         stored = [st for n in self.stored_at.get(here, ()) for st in self.storages(n)]
         return Allocation(tuple(stored), body) if stored else body
+
+    def _with_rings(self, s: Stage, ranges: StageRanges, depth: int, loop: NestNode) -> NestNode:
+        """The buffers of several slots whose copies are made in this loop live around it."""
+        x = ranges.loops[depth]
+        rings = [st for n in self.rings_at.get((s.key, x.name), ()) for st in self.storages(n)]
+        cache = s.write_cache
+        if cache is not None and cache.loop == x.name and cache.slots > 1:
+            rings += self._tile_storage(s, ranges, depth)
+        return Allocation(tuple(rings), loop) if rings else loop
 
     def _prefetch(self, s: Stage, ranges: StageRanges, depth: int, mark) -> NestNode:
         body = self.bodies[s.key]
@@ -393,15 +446,34 @@ class Builder:
         cache, f = s.write_cache, self.bodies[s.key].func
         assert cache is not None
         own, whole = self._tile_boxes(s, ranges, depth)
-        tile = tiles.Tile(cache.name, f)
-        site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
-        store = self.make_storage(f, whole, site, cache.memory, cache.layout, cache.name)
-        store = tuple(replace(st, tensor=tile) for st in store)
+        store = self._tile_storage(s, ranges, depth)
+        tile = store[0].tensor
         extents = tuple(e.attr if e.op == "const" else None for e in store[0].extents)
         shape = tiles.Shape(extents, cache.memory == "reg", self._lanes(s, ranges, depth))
         before = self._tile_start(s, ranges, depth, tile, whole, shape)
         after = tiles.copy(tile, f, own, f"{cache.name}.store", shape)
-        return Allocation(store, sequence(*before, enter(depth + 1, tile), Produce("store", cache.name, tile, own, after)))
+        drain = Produce("store", cache.name, tile, own, after, asynchronous=cache.slots > 1)
+        body = sequence(*before, enter(depth + 1, tile), drain)
+        return body if cache.slots > 1 else Allocation(store, body)
+
+    def _tile_storage(self, s: Stage, ranges: StageRanges, depth: int) -> tuple[Storage, ...]:
+        """The buffers of a tile, the same whenever they are asked for."""
+        found = self.tiles.get((s.key, ranges.loops[depth].var))
+        if found is None:
+            cache, f = s.write_cache, self.bodies[s.key].func
+            assert cache is not None
+            tile = tiles.Tile(cache.name, f)
+            site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
+            whole = self._tile_boxes(s, ranges, depth)[1]
+            made = self.make_storage(f, whole, site, cache.memory, cache.layout, cache.name)
+            found = tuple(replace(st, tensor=tile) for st in made)
+            if cache.slots > 1:
+                x = ranges.loops[depth]
+                extents = tuple(_bounded(project(Interval(ZERO, e), (x,)).hi, cache.name) for e in found[0].extents)
+                turn = ring_turn(x, cache.slots)
+                found = tuple(replace(st, extents=extents, slots=cache.slots, turn=turn) for st in found)
+            self.tiles[(s.key, ranges.loops[depth].var)] = found
+        return found
 
     def _tile_boxes(self, s: Stage, ranges: StageRanges, depth: int) -> tuple[Box, Box]:
         """What one iteration writes, and what it reads or writes, of the stage's own Func."""
@@ -459,6 +531,20 @@ class Builder:
             if x.mode == "vectorize" and last is not None and simplify.linear(last)[0].get(x.var) == 1:
                 return x.stop.attr if x.stop.op == "const" else None
         return None
+
+
+def ring_turn(x: Range, slots: int) -> Node:
+    """The slot of a ring: iterations since the loop was entered, modulo the number of slots."""
+    if x.guards:
+        raise refuse(f"iterations of {x.name} may be left out, so that its ring has no order", "ring-guards",
+                     "double_buffer a loop whose iterations all run")  # fmt: skip
+    return simplify.mod(simplify.sub(x.var, x.start), integer(slots))
+
+
+def _bounded(n: Node | None, name: str) -> Node:
+    if n is None:
+        raise refuse(f"{name} has no bound outside of its loop", "store-unbounded", "split the loop first")
+    return n
 
 
 def _negated(c: Node) -> Node:

@@ -109,6 +109,18 @@ class Handle:
         """The buffer lives for the whole run."""
         return self._place("store_root")
 
+    def fold_storage(self, axis: str, extent: Value) -> Handle:
+        """An axis of the buffer wraps around after `extent` points."""
+        return self._place("fold_storage", over=axis, by=extent)
+
+    def hoist_storage(self, at: str | None = None) -> Handle:
+        """The buffer is allocated further out (at the root without `at`)."""
+        return self._place("hoist_storage", at=at)
+
+    def double_buffer(self, slots: Value = 2) -> Handle:
+        """A ring of slots, filled (a staged copy) or drained (a tile) by asynchronous copies."""
+        return self._place("double_buffer", by=slots)
+
     def store_in(self, memory: str) -> Handle:
         """The memory that the buffer lives in."""
         return self._place("store_in", **{"in": memory})
@@ -137,11 +149,12 @@ class Handle:
         self.schedule.apply(Directive(kind, self._stage(), tuple(operands), results, given))
         return self
 
-    def _place(self, kind: str, **options: Value) -> Handle:
+    def _place(self, kind: str, **options: Value | None) -> Handle:
         if self.stage is not None and len(self._state.stages_of(self.func)) > 1:
             raise refuse(
                 f"{kind} is for all of {self.func}, and this is its stage {self.stage}", "func-directive",
                 f"write s[{self.func!r}].{kind}(...)",
             )  # fmt: skip
-        self.schedule.apply(Directive(kind, operands=(self.func,), options=tuple(options.items())))
+        given = tuple((k, v) for k, v in options.items() if v is not None)
+        self.schedule.apply(Directive(kind, operands=(self.func,), options=given))
         return self

@@ -22,6 +22,7 @@ Box = tuple[Interval, ...]
 class Storage:
     """Where the elements of one component of a tensor live.
 
+    Where there are several `slots`, the buffer is that many times as large and `turn` says which part is meant.
     `origin` is the logical index of the first stored element, `extents` the logical extents (index nodes; constants
     where the bounds allow it). `role`: input, output or inout (arguments; `slot` is the position among the outputs),
     or temporary.
@@ -37,6 +38,9 @@ class Storage:
     layout: IndexMap | None = None
     role: str = "temporary"
     slot: int | None = None
+    folds: tuple[tuple[int, int], ...] = ()  # (axis, extent): indices wrap around
+    slots: int = 1
+    turn: Node | None = None  # which slot of a ring this iteration uses
 
     @property
     def constant(self) -> bool:
@@ -89,13 +93,17 @@ class Allocation(NestNode):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Produce(NestNode):
-    """The computation of (a stage of) `tensor` over `region`; `label` says what it is (produce, load, store...)."""
+    """The computation of (a stage of) `tensor` over `region`; `label` says what it is (produce, load, store...).
+
+    `asynchronous`: a copy of a ring's slot, which may run ahead of (or behind) what stands after it.
+    """
 
     label: str
     name: str
     tensor: Tensor
     region: Box
     body: NestNode
+    asynchronous: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -100,9 +100,10 @@ class _Printer:
                 for s in storages:
                     yield pad + self.buffer(s)
                 yield from self.lines(body, depth)
-            case Produce(label, name, tensor, region, body):
+            case Produce(label, name, tensor, region, body, asynchronous):
                 outer, self.tensor = self.tensor, tensor
-                yield f"{pad}{label} {name}{self.box(region, tensor)}"
+                ahead = " asynchronously" if asynchronous else ""
+                yield f"{pad}{label} {name}{self.box(region, tensor)}{ahead}"
                 yield from self.lines(body, depth + 1)
                 self.tensor = outer
             case Assign():
@@ -134,7 +135,9 @@ class _Printer:
     def buffer(self, s: Storage) -> str:
         extents = ", ".join(map(self.expression, s.extents))
         tail = f", layout {s.layout}" if s.layout is not None else ""
-        return f"buffer {s.name}: {s.dtype.name}[{extents}] in {s.memory}{tail}"
+        tail += "".join(f", axis {k} folded" for k, _ in s.folds)
+        ring = f"{s.slots} x " if s.slots > 1 else ""
+        return f"buffer {s.name}: {ring}{s.dtype.name}[{extents}] in {s.memory}{tail}"
 
     def assignment(self, n: Assign, indent: int) -> str:
         at = ", ".join(map(self.expression, n.indices))

@@ -60,6 +60,7 @@ class WriteCache:
     memory: str
     layout: IndexMap | None = None
     location: Location | None = field(default=None, compare=False)
+    slots: int = 1  # more than one: a ring that is drained by asynchronous copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,9 @@ class FuncState:
     layout: IndexMap | None = None
     origin: str = "algorithm"
     placed: bool = False  # a directive said where
+    folds: tuple[tuple[int, int], ...] = ()  # (axis, extent): the axis wraps around in the buffer
+    hoisted: Place | None = None  # where the buffer is allocated, if further out than where it is stored
+    slots: int = 1  # more than one: a ring that is filled by asynchronous copies
 
     @property
     def stored(self) -> Place:

@@ -99,7 +99,9 @@ def _factored(stage: Stage, loop: str) -> tuple[Domain, dict[Node, Node], _Path]
     start = d.rdom.ranges[root_name(path.root)][0]
     (value,) = ir.substitute((path.value,), rename)
     moved[path.root] = simplify.add(start, value)
-    domain.predicates = (*ir.substitute(d.predicates, moved), *ir.substitute(path.conditions, rename))
+    # partial 0 is always there (its identity is what an empty reduction adds), also where it has no points
+    some = () if path.extent.op == "const" and path.extent.attr > 0 else (simplify.compare("lt", ir.var(loop), path.extent),)
+    domain.predicates = (*ir.substitute(d.predicates, moved), *ir.substitute(path.conditions, rename), *some)
     domain.frozen = True
     return domain, moved, path
 

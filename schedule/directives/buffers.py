@@ -1,0 +1,126 @@
+"""Directives about the extent and the life of buffers: folded, hoisted, in several slots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.lang import ir
+from tilewright.schedule.directive import Directive
+from tilewright.schedule.directives.kinds import Option, directive
+from tilewright.schedule.state import FuncState, Place, State, find_func, find_loop, refuse
+
+_AT = Option("at", "loop", required=True)
+
+
+def _stored(state: State, name: str) -> FuncState:
+    fs = find_func(state, name)
+    if fs.compute.kind == "inline":
+        raise refuse(f"{name} is inlined and has no buffer", "inlined", "compute it somewhere first")
+    if name in state.outputs:
+        raise refuse(f"{name} is an output: its elements live in the caller's array", "output-place")
+    return fs
+
+
+@directive("fold_storage", "func", options=(Option("over", "name", required=True), Option("by", "factor", required=True)))
+def fold_storage(state: State, d: Directive) -> State:
+    """An axis of a buffer wraps around: `fold_storage blur_x by 3 over y` keeps three rows, row y at y % 3.
+
+        buffer blur_x[H + 2, W]          buffer blur_x[3, W]
+        for y                       =>   for y
+          blur_x[y + 1, ..] = ..           blur_x[(y + 1) % 3, ..] = ..
+
+    For what is stored outside the loop in which it is computed (a sliding window). What one iteration needs of the
+    axis must fit at once, else it is an error when the nest is built. Errors: schedule.fold, schedule.fold-axis,
+    schedule.inlined, schedule.output-place. Numerics: none.
+    """
+    fs = _stored(state, d.operands[0])
+    names = [v.attr for v in fs.func.args]
+    axis = str(d.option("over"))
+    if axis not in names:
+        raise refuse(f"{fs.func.name} has no axis {axis!r}", "fold-axis", f"its axes: {', '.join(names)}")
+    k, n = names.index(axis), d.option("by")
+    assert isinstance(n, int)
+    if any(a == k for a, _ in fs.folds):
+        raise refuse(f"axis {axis} of {fs.func.name} is folded already", "fold-twice", "fold it once")
+    if fs.slots > 1:
+        raise refuse(f"{fs.func.name} has several slots", "fold", "fold or double_buffer, not both")
+    return state.with_func(replace(fs, folds=(*fs.folds, (k, n)), placed=True))
+
+
+@directive("hoist_storage", "func", options=(Option("at", "loop"),))
+def hoist_storage(state: State, d: Directive) -> State:
+    """Allocate a buffer further out than where it is stored: `hoist_storage P at C.yo`, or at the root without `at`.
+
+        for yo                       for yo
+          for xo                =>     buffer P[..]
+            buffer P[..]               for xo
+            produce P                    produce P
+
+    The buffer is as large as any iteration needs; nothing slides, what is computed stays the same. Errors:
+    schedule.store-race (a parallel loop in between), schedule.store-inside, schedule.inlined. Numerics: none.
+    """
+    fs = _stored(state, d.operands[0])
+    at = d.option("at")
+    place = Place("root")
+    if at is not None:
+        s, loop = find_loop(state, str(at))
+        place = Place("at", s.key, loop)
+    if fs.slots > 1:
+        raise refuse(f"{fs.func.name} has several slots and is allocated around its loop", "hoist", "leave one out")
+    return state.with_func(replace(fs, hoisted=place, placed=True))
+
+
+@directive("double_buffer", "func", options=(Option("by", "factor", default=2),))
+def double_buffer(state: State, d: Directive) -> State:
+    """A ring of slots for a staged copy, or for a Func's tile: `double_buffer B_C`, `double_buffer C by 3`.
+
+        for ko                              buffer B_C: 2 x [..]
+          buffer B_C[..]                    for ko
+          produce B_C            =>           produce B_C asynchronously (slot ko % 2)
+          compute with B_C                    compute with B_C (slot ko % 2)
+
+    For a Func: it must be a copy, computed and stored at one loop, of something that this loop does not write. For a
+    Func with a tile (cache_write): the tile is stored back asynchronously. Copies may run ahead by as many iterations as
+    there are free slots; each slot is reused only after its last use. Natively they are plain copies.
+    Errors: schedule.ring (no copy, or nothing to hold it), schedule.ring-dependence (the loop writes what is copied),
+    schedule.ring-twice, schedule.ring-guards. Numerics: none.
+    """
+    name = d.operands[0]
+    slots = d.option("by", 2)
+    assert isinstance(slots, int)
+    if slots < 2:
+        raise refuse(f"{slots} slot is no ring", "ring", "two slots let a copy run one iteration ahead")
+    fs = find_func(state, name)
+    tiled = next((s for s in state.stages_of(name) if s.write_cache is not None), None)
+    if fs.compute.kind != "at":
+        if tiled is None or tiled.write_cache is None:
+            raise refuse(f"{name} is neither a copy at a loop nor has it a tile", "ring",
+                         "cache_read or cache_write first")  # fmt: skip
+        if tiled.write_cache.slots > 1:
+            raise refuse(f"the tile of {name} has slots already", "ring-twice")
+        if tiled.write_cache.memory == "reg":
+            raise refuse(f"the tile of {name} is in registers, which have no slots", "ring", "put it into a memory")
+        return state.with_stage(replace(tiled, write_cache=replace(tiled.write_cache, slots=slots)))
+    if fs.slots > 1:
+        raise refuse(f"{name} has slots already", "ring-twice")
+    if fs.stored != fs.compute or fs.folds or fs.hoisted is not None:
+        raise refuse(f"{name} is stored elsewhere than it is computed, folded or hoisted", "ring", "leave that out")
+    stages = state.stages_of(name)
+    value = stages[0].definition.values[0] if len(stages) == 1 else None
+    if value is None or value.op != "load":
+        raise refuse(f"{name} is computed, not copied", "ring", "double_buffer what cache_read makes")
+    _check_source(state, fs, value)
+    return state.with_func(replace(fs, slots=slots, placed=True))
+
+
+def _check_source(state: State, fs: FuncState, load: ir.Node) -> None:
+    """Copies run ahead: what they read must not be written in the loop that they run in."""
+    source = load.attr[0].name
+    assert fs.compute.stage is not None
+    host = fs.compute.stage[0]
+    inside = {f.func.name for f in state.funcs.values() if f.compute.kind == "at" and f.compute.stage == fs.compute.stage}
+    if source == host or source in inside:
+        raise refuse(
+            f"{fs.func.name} copies {source}, which is written in the loop {fs.compute.loop} itself: a copy that runs "
+            "ahead would read what is not there yet", "ring-dependence", f"stage {source} without double_buffer",
+        )  # fmt: skip
