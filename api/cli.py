@@ -90,11 +90,11 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("verify", _verify, "check the values after every directive of a schedule against the reference",
                    "Without sizes small odd ones are taken. The exit code is 1 if values differ.")  # fmt: skip
-    _about_kernel(made)
+    _about_kernel(made, runs=True)
     made.add_argument("--seed", type=int, default=0, metavar="N", help="of the random data (default: 0)")
 
     made = command("simulate", _simulate, "run on a simulated machine and print the account of bytes and footprint")
-    _about_kernel(made)
+    _about_kernel(made, runs=True)
     made.add_argument(
         "--machine", required=True, metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file"
     )
@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _about_kernel(made: argparse.ArgumentParser) -> None:
+def _about_kernel(made: argparse.ArgumentParser, runs: bool = False) -> None:
     made.add_argument("target", metavar="FILE[:KERNEL]", help=_TARGET)
     made.add_argument("--schedule", metavar="FILE|FUNCTION", help="a .tw file, or a function of the Python file")
     made.add_argument(
@@ -120,6 +120,9 @@ def _about_kernel(made: argparse.ArgumentParser) -> None:
     made.add_argument("--static", type=_static, action=_Merge, default={}, metavar="NAME=VALUE",
                       help="a static parameter: a Python number, text, tuple, ...")  # fmt: skip
     made.add_argument("--dtype", type=_dtypes, action=_Merge, default={}, metavar="T=f32", help="type parameters")
+    if runs:
+        made.add_argument("--scalar", type=_static, action=_Merge, default={}, metavar="NAME=VALUE",
+                          help="a scalar parameter (by default made up)")  # fmt: skip
     made.add_argument("--mode", choices=["strict", "contract", "fast"], help="numeric mode (default: the kernel's)")
 
 
@@ -215,7 +218,7 @@ def _show(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     from tilewright.commands import verify
 
-    found = verify(args.target, seed=args.seed, **_options(args))
+    found = verify(args.target, seed=args.seed, scalars=args.scalar, **_options(args))
     _print(args, found, found.as_json)
     return GOOD if found.ok else FAILED
 
@@ -223,7 +226,7 @@ def _verify(args: argparse.Namespace) -> int:
 def _simulate(args: argparse.Namespace) -> int:
     from tilewright.commands import simulate
 
-    found = simulate(args.target, machine=args.machine, **_options(args))
+    found = simulate(args.target, machine=args.machine, scalars=args.scalar, **_options(args))
     print(found.to_json() if args.json else found)
     return GOOD
 

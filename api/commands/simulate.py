@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.commands.targets import UsageError, check_sizes, find_target, too_large
+from tilewright.commands.targets import UsageError, check_scalars, check_sizes, find_target, too_large
 from tilewright.kernels import Kernel, check_mode
 from tilewright.schedule.schedule import Schedule
 
@@ -23,11 +23,14 @@ def simulate(
     machine: Machine | str,
     sizes: Mapping[str, int],
     schedule: str | Path | Schedule | None = None,
+    scalars: Mapping[str, Any] | None = None,
     statics: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Simulation:
     """Run `FILE[:KERNEL]` or a kernel on a machine (a preset's name, or a TOML file) with random inputs.
+
+    `scalars` gives scalar parameters.
 
     Raises what `find_target` does, MachineError, and CapacityError (before anything runs) for what does not fit.
     """
@@ -37,7 +40,8 @@ def simulate(
     on = load_machine(machine) if isinstance(machine, str) else machine
     t = find_target(target, schedule, statics, dtypes)
     known = check_sizes(t.pipeline, sizes)
+    given = check_scalars(t.pipeline, scalars or {})
     try:
-        return run(t.pipeline, t.schedule, on, known, check_mode(mode or t.kernel.mode))
+        return run(t.pipeline, t.schedule, on, known, check_mode(mode or t.kernel.mode), given)
     except MemoryError:
         raise too_large(t.pipeline, known) from None

@@ -15,7 +15,7 @@ from tilewright.lang.errors import Location, TilewrightError
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.schedule import Schedule
 
-__all__ = ["Target", "UsageError", "check_sizes", "find_target"]
+__all__ = ["Target", "UsageError", "check_scalars", "check_sizes", "find_target", "too_large"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +174,17 @@ def check_sizes(p: Pipeline, sizes: Mapping[str, int]) -> dict[str, int]:
             hint="give them: --size " + ",".join(f"{n}=512" for n in missing),
         )  # fmt: skip
     return {n: sizes[n] for n in p.sizes}
+
+
+def check_scalars(p: Pipeline, scalars: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of scalar parameters; others are made up. Raises UsageError `usage.scalar` for an unknown one."""
+    names = [q.name for q in p.scalars]
+    for name in scalars:
+        if name not in names:
+            raise UsageError(
+                f"{p.name} has no scalar parameter {name!r}", code="usage.scalar", hint=closest(name, names)
+            )
+    return dict(scalars)
 
 
 def too_large(p: Pipeline, sizes: Mapping[str, int]) -> TilewrightError:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.commands.targets import Target, check_sizes, find_target, too_large
+from tilewright.codegen.compile import Compiled, compile_schedule
+from tilewright.commands.targets import Target, check_scalars, check_sizes, find_target, too_large
 from tilewright.kernels import Kernel, check_mode
 from tilewright.lang import exactness, judging, samples
 from tilewright.lang.binding import bind
@@ -20,29 +21,32 @@ from tilewright.lang.reference import run as run_reference
 from tilewright.schedule.check import check
 from tilewright.schedule.promises import relaxed
 from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import State
+from tilewright.schedule.text import format_directive
 
-# Sizes where none are given: primes, so that tiles have tails; fewer and smaller ones for kernels with many sizes.
-_DEFAULT_SIZES = ((67, 83, 71), (23, 29, 19, 31), (7, 11, 5, 13, 3))
+# Sizes where none are given: primes, so that tiles have tails; smaller ones for kernels with many sizes. The larger
+# ones come first, as extents come before the widths of what slides over them.
+_DEFAULT_SIZES = ((83, 71, 67), (31, 29, 23, 19), (13, 11, 7, 5, 3))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """The schedule's first `number` directives, run. `directive` is the last of them as text.
 
-    `problem` says how the values differ (None: they agree); `not_run` why there are none; `ignored` are promises that
-    a part of a schedule can't keep; `added` marks directives of the default schedule.
+    `problem` says how the values differ (None: they agree); `unjudged` why there is nothing to say about them;
+    `ignored` are promises that a part of a schedule can't keep; `added` marks directives of the default schedule.
     """
 
     number: int
     directive: str
     problem: str | None = None
-    not_run: str | None = None
+    unjudged: str | None = None
     ignored: tuple[str, ...] = ()
     added: bool = False
 
     def __str__(self) -> str:
-        word = "DIFFERS" if self.problem else "not run" if self.not_run else "agrees"
-        notes = [self.problem or self.not_run or ""] + [f"left out as yet: {', '.join(self.ignored)}"] * bool(
+        word = "DIFFERS" if self.problem else "unknown" if self.unjudged else "agrees"
+        notes = [self.problem or self.unjudged or ""] + [f"left out as yet: {', '.join(self.ignored)}"] * bool(
             self.ignored
         )
         shown = "; ".join(n for n in notes if n)
@@ -69,7 +73,7 @@ class Verification:
     @property
     def ok(self) -> bool:
         """Whether all agree, and something was compared at all."""
-        return self.first_wrong is None and bool(self.compared)
+        return self.first_wrong is None and any(s.unjudged is None for s in self.steps)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -84,11 +88,11 @@ class Verification:
         if wrong is not None:
             lines.append(f"the values differ after directive {wrong.number}: {wrong.directive}" if wrong.number
                          else "the values differ before the first directive")  # fmt: skip
-        elif not self.compared:
+        elif not self.ok:
             lines.append("nothing could be compared")
         else:
-            ran = sum(s.not_run is None for s in self.steps)
-            lines.append(f"all {ran} schedules that ran agree with the reference")
+            judged = sum(s.unjudged is None for s in self.steps)
+            lines.append(f"all {judged} schedules that were compared agree with the reference")
         return "\n".join(lines)
 
 
@@ -97,6 +101,7 @@ def verify(
     *,
     schedule: str | Path | Schedule | None = None,
     sizes: Mapping[str, int] | None = None,
+    scalars: Mapping[str, Any] | None = None,
     statics: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     mode: str | None = None,
@@ -105,33 +110,44 @@ def verify(
     """Run a schedule after each of its directives, and compare with the reference.
 
     On exact data all bits must agree. On random data results must lie within their derived error bound, and as long
-    as no directive changes the order of a reduction, have the same bits as the unscheduled nest (in `strict`: as the
-    reference). Promises that a part of a schedule can't keep yet are left out and named. Stages that the schedule
-    leaves alone get the default schedule, whose directives come last. Without `sizes` small odd ones are taken.
+    as no directive changes the order of a reduction, have the same bits as the unscheduled nest. In mode `strict`, and
+    where there is no exact data and the bound proves nothing, they must have the reference's bits in mode `strict`.
+    Promises that a part of a schedule can't keep yet are left out and named. Stages that the schedule leaves alone get
+    the default schedule, whose directives come last. Without `sizes` small odd ones are taken. `scalars` gives scalar
+    parameters, where random ones make no sense.
     """
     t = find_target(target, schedule, statics, dtypes)
     chosen = check_mode(mode or t.kernel.mode)
     p = t.pipeline
-    known = check_sizes(p, _default_sizes(p) | dict(sizes or {}))
+    given = check_scalars(p, scalars or {})
+    known = check_sizes(p, _default_sizes(p, given) | dict(sizes)) if sizes else _default_sizes(p, given)
     try:
-        return _verify(t, known, chosen, seed)
+        return _verify(t, known, given, chosen, seed)
     except MemoryError:
         raise too_large(p, known) from None
 
 
-def _default_sizes(p: Pipeline) -> dict[str, int]:
+def _default_sizes(p: Pipeline, scalars: Mapping[str, Any]) -> dict[str, int]:
+    """Sizes that the kernel can take; the first try where none of ours are."""
     values = next((v for v in _DEFAULT_SIZES if len(p.sizes) <= len(v)), _DEFAULT_SIZES[-1])
-    return {name: values[k % len(values)] for k, name in enumerate(p.sizes)}
+    tries = [
+        {name: order[k % len(order)] for k, name in enumerate(p.sizes)}
+        for order in (values, values[len(p.sizes) - 1 :: -1], (values[0],))
+    ]
+    for sizes in tries:
+        try:
+            bind(p, (), samples.random_inputs(p, sizes) | scalars, sizes)
+        except TilewrightError:
+            continue
+        return sizes
+    return tries[0]
 
 
-def _verify(t: Target, sizes: Mapping[str, int], mode: str, seed: int) -> Verification:
-    from tilewright.codegen.compile import compile_schedule
-    from tilewright.schedule.text import format_directive
-
+def _verify(t: Target, sizes: Mapping[str, int], scalars: Mapping[str, Any], mode: str, seed: int) -> Verification:
     p = t.pipeline
     full = t.complete(mode)
     compile_schedule(p, full, mode)  # a schedule that can't be compiled as it stands is misuse, not a difference
-    judge = _Judge(p, sizes, mode, seed)
+    judge = _Judge(p, sizes, scalars, mode, seed)
     own = len(t.schedule) if t.schedule is not None else 0
     steps = []
     for n, prefix in _prefixes(full):
@@ -155,8 +171,8 @@ def _prefixes(full: Schedule) -> Iterator[tuple[int, Schedule]]:
 class _Judge:
     """The data, what must come out of it, and the comparison."""
 
-    def __init__(self, p: Pipeline, sizes: Mapping[str, int], mode: str, seed: int):
-        self.p, self.sizes, self.mode = p, sizes, mode
+    def __init__(self, p: Pipeline, sizes: Mapping[str, int], scalars: Mapping[str, Any], mode: str, seed: int):
+        self.p, self.sizes, self.scalars, self.mode = p, sizes, scalars, mode
         self.compared: list[str] = []
         self.limits: list[str] = []
         self.exact: dict[str, Any] | None = None
@@ -168,7 +184,7 @@ class _Judge:
 
     def _take_exact(self, seed: int) -> None:
         try:
-            self.exact = exactness.exact_inputs(self.p, self.sizes, seed, fused=self.mode != "strict")
+            self.exact = exactness.exact_inputs(self.p, self.sizes, seed, self.scalars, fused=self.mode != "strict")
         except exactness.NotExactError as e:
             self.limits.append(f"exact data ({e.message})")
             return
@@ -176,19 +192,20 @@ class _Judge:
         self.compared.append("all bits on exact data, with the reference")
 
     def _take_random(self, seed: int) -> None:
-        self.random = samples.random_inputs(self.p, self.sizes, seed)
-        if self.mode == "strict":
-            self.ordered = self._reference(self.random)
-            self.compared.append("all bits on random data, with the reference, where no order of a sum is changed")
-            return
-        bound = bind(self.p, (), _copied(self.random), self.sizes)
-        try:
-            value = self._reference(self.random)[0]
-            self.bounds = judging.require_within_bound(self.p, bound, value)
-            self.compared.append("random data, with the reference, by derived error bounds")
-        except judging.ProvesNothingError as e:
-            self.limits.append(f"random data by error bounds ({e.message})")
-        self.compared.append("all bits on random data, with the unscheduled nest, where no order of a sum is changed")
+        self.random = samples.random_inputs(self.p, self.sizes, seed) | dict(self.scalars)
+        reference = self._reference(self.random)
+        if self.mode != "strict" and self.p.outputs:
+            try:
+                bound = bind(self.p, (), _copied(self.random), self.sizes)
+                self.bounds = judging.require_within_bound(self.p, bound, reference[0])
+                self.compared.append("random data, with the reference, by derived error bounds")
+            except judging.ProvesNothingError as e:
+                self.limits.append(f"random data by error bounds ({e.message})")
+        self.strict = self.mode == "strict" or (self.exact is None and self.bounds is None)
+        if self.strict:
+            self.ordered = reference
+        other = "with the reference, in mode strict," if self.strict else "with the unscheduled nest,"
+        self.compared.append(f"all bits on random data, {other} where no order of a sum is changed")
 
     def _reference(self, data: Mapping[str, Any]) -> Any:
         args = _copied(data)
@@ -197,25 +214,22 @@ class _Judge:
 
     def step(self, number: int, text: str, prefix: Schedule, added: bool) -> Step:
         """Compile and run one prefix of the schedule on all data."""
-        from tilewright.codegen.compile import Compiled
-
         try:
             state, ignored = relaxed(prefix.state)
             check(state)
-            kernel = Compiled(self.p, f"{prefix.hash} {ignored}", lambda: state, self.mode)
-        except TilewrightError as e:
-            return Step(number, text, not_run=e.message, added=added)
-        try:
-            self._compare(kernel, not state.reassociations)
+            unjudged = self._compare(state, f"{prefix.hash} {ignored}")
         except judging.MismatchError as e:
             return Step(number, text, problem=e.message, ignored=ignored, added=added)
-        return Step(number, text, ignored=ignored, added=added)
+        except TilewrightError as e:
+            return Step(number, text, unjudged=f"it does not run: {e.message}", added=added)
+        return Step(number, text, unjudged=unjudged, ignored=ignored, added=added)
 
-    def _run(self, kernel: Any, data: Mapping[str, Any]) -> Any:
-        args = _copied(data)
-        return kernel(**args, sizes=self.sizes), _written(self.p, args)
-
-    def _compare(self, kernel: Any, in_order: bool) -> None:
+    def _compare(self, state: State, identity: str) -> str | None:
+        """Raise MismatchError for values that differ; why there is nothing to compare them with, or None."""
+        in_order = not state.reassociations
+        if self.exact is None and self.bounds is None and not in_order:
+            return "it changes the order of a sum, and neither exact data nor error bounds say anything"
+        kernel = Compiled(self.p, identity, lambda: state, "strict" if self.strict and in_order else self.mode)
         if self.exact is not None:
             judging.require_bitwise(self._run(kernel, self.exact), self.exact_result, zeros=True)
         result = self._run(kernel, self.random)
@@ -225,6 +239,11 @@ class _Judge:
             if self.ordered is None:
                 self.ordered = result
             judging.require_bitwise(result, self.ordered)
+        return None
+
+    def _run(self, kernel: Any, data: Mapping[str, Any]) -> Any:
+        args = _copied(data)
+        return kernel(**args, sizes=self.sizes), _written(self.p, args)
 
 
 def _copied(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,21 @@ def accumulate(y: tw.inout(tw.f32[N]), a: tw.f32):
     y[i] += a
 
 
+@tw.kernel
+def roots(x: tw.f32[N], shift: tw.f32):
+    k = tw.rdom(k=N)
+    s = tw.func("s")
+    s[()] = 0.0
+    s[()] += tw.sqrt(tw.abs(x[k]) + shift)
+    return s[()]
+
+
+def in_lanes():
+    s = roots.schedule()
+    s["s.update"].vectorize("k", 4)
+    return s
+
+
 def tiled():
     s = matmul.schedule()
     C = s["C.update"]

@@ -106,6 +106,16 @@ def test_verify_of_a_kernel_that_only_writes_its_arguments(run: Run) -> None:
     assert code == 0, out
 
 
+def test_verify_says_where_nothing_can_be_compared(run: Run) -> None:
+    command = ("verify", "program.py:roots", "--schedule", "in_lanes", "--size", "N=40")
+    code, out, _ = run(*command, "--scalar", "shift=-100", "--json")  # roots of negative numbers: NaN everywhere
+    steps = json.loads(out)["steps"]
+    assert code == 0
+    assert [s["unjudged"] is None for s in steps][:2] == [True, False] and "order of a sum" in steps[1]["unjudged"]
+    code, out, _ = run(*command, "--scalar", "shift=2")
+    assert code == 0 and "by derived error bounds" in out and "unknown" not in out
+
+
 def test_verify_strict(run: Run) -> None:
     code, out, _ = run("verify", "program.py:matmul", *SMALL, "--schedule", "tiled", "--mode", "strict")
     assert code == 0 and "with the reference" in out
@@ -168,7 +178,7 @@ WRONG = {
         ["show", "program.py:matmul", "--schedule", "illegal"], "schedule.unknown-loop", "program.py:",
     ),
     "a promise that is never kept": (
-        ["verify", "program.py:matmul", "--schedule", "never"], "schedule.register-size", "program.py:70",
+        ["verify", "program.py:matmul", "--schedule", "never"], "schedule.register-size", "program.py:85",
     ),
     "no schedule": (["show", "program.py:matmul", "--schedule", "number"], "usage.schedule", "gives 3"),
     "too many arguments": (["show", "program.py:matmul", "--schedule", "two"], "usage.schedule", "takes 2 arguments"),
@@ -180,6 +190,8 @@ WRONG = {
         ["simulate", "program.py:matmul", "--machine", "toy", "--size", "M=9999999999,N=9999999,K=9"], "usage.size",
         "memory",
     ),
+    "unknown scalar": (["verify", "program.py:roots", "--scalar", "shft=1"], "usage.scalar", "did you mean shift?"),
+    "scalar of another kind": (["verify", "program.py:roots", "--scalar", "shift=x"], "argument.scalar-kind", "shift"),
     "unknown machine": (["simulate", "program.py:matmul", "--machine", "tyo", *SMALL], "machine.unknown", "toy"),
     "unknown machine file": (["machines", "my.toml"], "machine.no-file", "my.toml"),
     "unknown static": (["show", "program.py:window", "--static", "tapz=3"], "argument.", "taps"),
