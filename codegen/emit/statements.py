@@ -17,6 +17,7 @@ from tilewright.codegen.emit.counters import count_live
 from tilewright.codegen.emit.index import access, address, resolve
 from tilewright.codegen.emit.parallel import emit_parallel, hold, leave, release
 from tilewright.codegen.emit.region import Lanes, Region, bind, substituted, trip_count, unbind
+from tilewright.codegen.emit.transpose import Tile, find_tile, made, store_block
 from tilewright.codegen.emit.values import prepare, scalar, value
 from tilewright.codegen.loops import (
     PARALLEL,
@@ -98,11 +99,26 @@ def _unrolled(r: Region, s: For, trips: int | None) -> None:
             code="unroll.extent",
             hint="split it by a constant factor first and unroll the inner loop",
         )
-    start = resolve(r, s.start)
-    for k in range(trips):
-        bind(r, s.var, start, k)
-        emit_statement(r, s.body)
+    tile = find_tile(r, s, trips)
+    if tile is not None:
+        _transposed(r, s, tile)
+    else:
+        start = resolve(r, s.start)
+        for k in range(trips):
+            bind(r, s.var, start, k)
+            emit_statement(r, s.body)
     unbind(r, s.var)
+
+
+def _transposed(r: Region, s: For, tile: Tile) -> None:
+    for first, count in tile.pieces():
+        with made(r, tile, first, count):
+            if tile.store is not None and count > 1:
+                store_block(r, tile, first, count)
+                continue
+            for k in range(first, first + count):
+                bind(r, s.var, tile.start, k)
+                emit_statement(r, s.body)
 
 
 def _vectorized(r: Region, s: For, trips: int | None) -> None:
