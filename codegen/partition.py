@@ -112,11 +112,21 @@ def _here(loop: L.For, lanes: Lanes) -> list[Condition]:
 
 def _part(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
     """`plain` is the body before its own loops were parted: large bodies keep it in the edges."""
+    middle = _middle(loop, lanes)
+    if middle is None:
+        return _part_uniform(loop, lanes)
+    begin, end, clean = middle
+    edge = _lane_by_lane(loop.body if _weight(loop.body) <= _LARGE else plain)
+    return L.block(*_edges(loop, begin, end, edge, L.For(loop.var, begin, end, loop.mode, clean)))
+
+
+def _middle(loop: L.For, lanes: Lanes) -> tuple[Node, Node, L.Stmt] | None:
+    """Where the conditions that are linear in the loop's variable hold, and the body there; None without any."""
     found = _here(loop, lanes)
     linear = [(c, simplify.linear(c.least)[0].get(loop.var, 0)) for c in found]
     linear = [(c, k) for c, k in linear if k and loop.var not in ir.leaves((_rest(c.least, loop.var, k),), "var")]
     if not linear:
-        return _part_uniform(loop, lanes)
+        return None
     begin, end = loop.start, loop.stop
     for c, k in linear:
         rest = _rest(c.least, loop.var, k)
@@ -124,16 +134,56 @@ def _part(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
             begin = simplify.maximum(begin, simplify.neg(simplify.floordiv(rest, integer(k))))
         else:
             end = simplify.minimum(end, simplify.add(simplify.floordiv(rest, integer(-k)), ONE))
-    clean = assume(loop.body, frozenset(c.node for c, _ in linear))
-    edge = loop.body if _weight(loop.body) <= _LARGE else plain
-    parts: list[L.Stmt] = []
     if begin is not loop.start:
         begin = simplify.minimum(begin, loop.stop)
-        parts.append(L.For(loop.var, loop.start, begin, loop.mode, edge))
-    parts.append(L.For(loop.var, begin, end, loop.mode, clean))
+    return begin, end, assume(loop.body, frozenset(c.node for c, _ in linear))
+
+
+def _edges(loop: L.For, begin: Node, end: Node, edge: L.Stmt, middle: L.Stmt) -> Iterator[L.Stmt]:
+    """The middle part between what remains of the loop before and after it."""
+    if begin is not loop.start:
+        yield L.For(loop.var, loop.start, begin, L.SERIAL, edge)
+    yield middle
     if end is not loop.stop:
-        parts.append(L.For(loop.var, simplify.maximum(begin, end), loop.stop, loop.mode, edge))
-    return L.block(*parts)
+        yield L.For(loop.var, simplify.maximum(begin, end), loop.stop, L.SERIAL, edge)
+
+
+def _lane_by_lane(s: L.Stmt) -> L.Stmt:
+    """The edge of a loop, where vectors have lanes that boundary conditions repair: those run one by one.
+
+    They are few, and in a vector all lanes would pay for the repair (a division for `wrap_around`) and for a gather.
+    """
+    match s:
+        case L.Block(statements):
+            return L.block(*map(_lane_by_lane, statements))
+        case L.Allocate(buffer, body):
+            return L.Allocate(buffer, _lane_by_lane(body))
+        case L.If(c, then, otherwise, versions):
+            return L.If(c, _lane_by_lane(then), None if otherwise is None else _lane_by_lane(otherwise), versions)
+        case L.For(var, start, stop, L.VECTORIZE, body):
+            middle = _middle(L.For(var, start, stop, L.SERIAL, body), {}) if _repaired(body, var) else None
+            if middle is None:
+                return s
+            begin, end, clean = middle
+            inside = simplify.conjunction(simplify.compare("ge", var, begin), simplify.compare("lt", var, end))
+            return L.block(*_edges(s, begin, end, body, L.For(var, start, stop, L.VECTORIZE, L.If(inside, clean))))
+        case L.For(var, start, stop, mode, body):
+            return L.For(var, start, stop, mode, _lane_by_lane(body))
+    return s
+
+
+def _repaired(s: L.Stmt, var: Node) -> bool:
+    """Whether a boundary condition moves what is read, in another way for every value of `var`.
+
+    (One that only gives a constant instead is a mask, which a vector has for nothing.)
+    """
+    for t in L.walk(s):
+        if isinstance(t, L.Store):
+            roots = (*t.values, *(i for _, i in t.targets))
+            places = [n.args[-1] for n in ir.postorder(roots) if n.op in ("load", "load_if")]
+            if any(var in ir.leaves((n,), "var") for n in ir.leaves(places, "likely")):
+                return True
+    return False
 
 
 def _rest(n: Node, var: Node, k: int) -> Node:

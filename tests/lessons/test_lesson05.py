@@ -1,4 +1,4 @@
-"""Lesson 5: ten ways to run one gradient. Their nests are golden texts of tests/schedule/test_lesson5.py; here they run."""
+"""Lesson 5: ten ways to run one gradient. Their nests are golden texts of tests/schedule/test_lesson5.py."""
 
 from __future__ import annotations
 
