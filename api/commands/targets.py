@@ -52,7 +52,7 @@ def find_target(
         source, kernel = None, target
     else:
         source, kernel = _kernel(str(target))
-    types = {t.name: t.choices[0] for t in kernel.interface.type_vars} | _known(kernel, dtypes or {})
+    types = {t.name: t.choices[0] for t in kernel.interface.type_vars} | dict(_known(kernel, dtypes or {}))
     pipeline = kernel.pipeline(dtypes=types, **(statics or {}))
     made, name = _schedule(source, kernel, pipeline, schedule)
     if made is not None and made.pipeline.name != pipeline.name:

@@ -136,7 +136,7 @@ def _default_sizes(p: Pipeline, scalars: Mapping[str, Any]) -> dict[str, int]:
     ]
     for sizes in tries:
         try:
-            bind(p, (), samples.random_inputs(p, sizes) | scalars, sizes)
+            bind(p, (), samples.random_inputs(p, sizes) | dict(scalars), sizes)
         except TilewrightError:
             continue
         return sizes

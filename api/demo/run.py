@@ -68,9 +68,7 @@ def demo(out: str | Path = "demo-output", *, say: Callable[[str], Any] = print) 
     simulated = tuple(f"{j.kernel.__name__} at " + ", ".join(f"{k}={v}" for k, v in j.simulated.items()) for j in jobs)
     report = Report(tuple(rows), MACHINE, simulated, tuple(map(str, pictures)), time.perf_counter() - start)
     say("\n" + table(rows, MACHINE) + "\n")
-    say(
-        f"moved, peak: bytes to and from main memory, and the peak of {SCRATCHPAD} on the simulated machine {MACHINE}"
-    )
+    say(f"moved, peak: bytes to and from main memory, and the peak of {SCRATCHPAD} on the simulated machine {MACHINE}")
     say(f"             ({'; '.join(simulated)})")
     say("error/bound: the largest error as a part of the bound that is derived for it")
     say(f"pictures:    {', '.join(report.pictures)}")
@@ -98,10 +96,14 @@ def _photo_job(photo: np.ndarray) -> Job:
 def _numpy_sharpen(photo: np.ndarray, amount: np.float32) -> tuple[np.ndarray, np.ndarray]:
     """The same in NumPy, as one would write it there."""
     taps = np.array(kernels.TAPS, np.float32)
-    _, height, width = photo.shape
+    channels, height, width = photo.shape
     pixel = np.pad(photo, ((0, 0), (2, 2), (2, 2)), mode="edge").astype(np.float32)
-    across = sum(w * pixel[:, :, d : d + width] for d, w in enumerate(taps))
-    blurred = sum(w * across[:, d : d + height] for d, w in enumerate(taps))
+    across = np.zeros((channels, height + 4, width), np.float32)
+    blurred = np.zeros(photo.shape, np.float32)
+    for d, w in enumerate(taps):
+        across += w * pixel[:, :, d : d + width]
+    for d, w in enumerate(taps):
+        blurred += w * across[:, d : d + height]
     inner = pixel[:, 2:-2, 2:-2]
     return blurred, np.clip(inner + amount * (inner - blurred), 0, 255)
 

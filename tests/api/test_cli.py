@@ -220,7 +220,8 @@ def test_misuse_is_told_in_one_paragraph(run: Run, case: str) -> None:
     [
         [], ["frob"], ["show"], ["simulate", "program.py:matmul"], ["show", "program.py:matmul", "--size", "M"],
         ["show", "program.py:matmul", "--size", "M=x"], ["show", "program.py:matmul", "--size", "M=1,M=2"],
-        ["show", "program.py:matmul", "--size", "M=1", "--size", "M=2"], ["show", "program.py:matmul", "--mode", "loose"],
+        ["show", "program.py:matmul", "--size", "M=1", "--size", "M=2"],
+        ["show", "program.py:matmul", "--mode", "loose"],
         ["show", "program.py:window", "--dtype", "T=f33"], ["show", "program.py:window", "--static", "taps"],
         ["cache", "burn"],
     ],
