@@ -17,7 +17,7 @@ from tilewright.lang.intervals import Interval, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output
 from tilewright.lang.regions import domain, reads, require_bounded, writes
-from tilewright.schedule import padding, tiles
+from tilewright.schedule import padding, storage, tiles
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.nest import (
     Allocation,
@@ -37,7 +37,6 @@ from tilewright.schedule.ranges import (
     ZERO,
     Range,
     StageRanges,
-    constant_extent,
     extent,
     project,
     rounded,
@@ -237,66 +236,16 @@ class Builder:
         stored = self._site(fs.stored)
         if tuple(x.var for x in built.site[: len(stored)]) != tuple(x.var for x in stored):
             raise refuse(f"{name} is stored inside the place where it is computed", "store-inside", "store it further out")
-        between = built.site[len(stored) :]
-        parallel = [x.name for x in between if x.mode == "parallel"]
-        if parallel:
-            raise refuse(
-                f"{name} is stored outside the parallel loop {parallel[0]} and computed inside: its iterations would race",
-                "store-race", "store it inside that loop (store_at), or make the loop serial",
-            )  # fmt: skip
-        box = tuple(project(r, between) for r in built.needed)
-        if not all(r.bounded for r in box):
-            raise refuse(f"what {name} needs at the place where it is stored has no bounds", "store-unbounded",
-                         "store it closer to where it is computed (store_at)")  # fmt: skip
-        made = self.make_storage(fs.func, box, stored, fs.memory, fs.layout, name)
+        box = storage.kept(name, built.needed, built.site[len(stored) :])
+        made = storage.make(fs.func, box, stored, fs.memory, fs.layout, name)
         if fs.folds:
-            made = self._folded(fs, built, made)
-        if fs.hoisted is not None or fs.slots > 1:
-            made = self._hoisted(fs, stored, made)
+            made = storage.folded(fs, built.needed, built.site, made)
+        if fs.slots > 1:
+            made = storage.hoisted(name, stored[-1:], made)
+            made = storage.ring(made, stored[-1], fs.slots)
+        elif fs.hoisted is not None:
+            made = storage.hoisted(name, stored[len(self._site(fs.hoisted)) :], made)
         return made
-
-    def _folded(self, fs: FuncState, built: Built, made: tuple[Storage, ...]) -> tuple[Storage, ...]:
-        """Axes that wrap around: what an iteration needs of them must fit at once."""
-        extents = list(made[0].extents)
-        for axis, n in fs.folds:
-            window = constant_extent(built.needed[axis], built.site)
-            if window is None or window > n:
-                size = "no constant bound" if window is None else f"{window} points"
-                raise refuse(
-                    f"{fs.func.name} can't be folded to {n} along axis {axis}: an iteration needs {size} of it",
-                    "fold", "fold to at least what one iteration of the place where it is computed needs",
-                )  # fmt: skip
-            extents[axis] = integer(n)
-        return tuple(replace(s, extents=tuple(extents), folds=fs.folds) for s in made)
-
-    def _hoisted(self, fs: FuncState, stored: Site, made: tuple[Storage, ...]) -> tuple[Storage, ...]:
-        """Buffers that are allocated further out: as large as any iteration in between needs, in one or more slots."""
-        between = stored[-1:] if fs.slots > 1 else stored[len(self._site(fs.hoisted or fs.stored)) :]
-        name = fs.func.name
-        parallel = [x.name for x in between if x.mode == "parallel"]
-        if parallel:
-            raise refuse(f"{name} is allocated outside the parallel loop {parallel[0]}: its iterations would race",
-                         "store-race", "allocate it inside that loop, or make the loop serial")  # fmt: skip
-        extents = []
-        for e in made[0].extents:
-            top = project(Interval(ZERO, e), between).hi
-            if top is None:
-                raise refuse(f"{name} has no bound where it is allocated", "store-unbounded", "allocate it further in")
-            extents.append(top)
-        turn = ring_turn(stored[-1], fs.slots) if fs.slots > 1 else None
-        return tuple(replace(s, extents=tuple(extents), slots=fs.slots, turn=turn) for s in made)
-
-    def make_storage(self, f: Func, box: Box, site: Site, memory: str, layout, name: str) -> tuple[Storage, ...]:
-        extents = []
-        for r in box:
-            c = constant_extent(r, site)
-            extents.append(integer(c) if c is not None else simplify.maximum(extent(r), ZERO))
-        origin = tuple(r.lo for r in box)
-        out = []
-        for k, t in enumerate(f.dtypes):
-            label = name if len(f.dtypes) == 1 else f"{name}.{k}"
-            out.append(Storage(f, k, label, t, origin, tuple(extents), memory, layout))  # type: ignore[arg-type]
-        return tuple(out)
 
     def arguments(self) -> tuple[Storage, ...]:
         """The kernel's arrays: inputs and inouts, tables, outputs."""
@@ -465,13 +414,11 @@ class Builder:
             tile = tiles.Tile(cache.name, f)
             site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
             whole = self._tile_boxes(s, ranges, depth)[1]
-            made = self.make_storage(f, whole, site, cache.memory, cache.layout, cache.name)
+            made = storage.make(f, whole, site, cache.memory, cache.layout, cache.name)
             found = tuple(replace(st, tensor=tile) for st in made)
             if cache.slots > 1:
                 x = ranges.loops[depth]
-                extents = tuple(_bounded(project(Interval(ZERO, e), (x,)).hi, cache.name) for e in found[0].extents)
-                turn = ring_turn(x, cache.slots)
-                found = tuple(replace(st, extents=extents, slots=cache.slots, turn=turn) for st in found)
+                found = storage.ring(storage.hoisted(cache.name, (x,), found), x, cache.slots)
             self.tiles[(s.key, ranges.loops[depth].var)] = found
         return found
 
@@ -531,20 +478,6 @@ class Builder:
             if x.mode == "vectorize" and last is not None and simplify.linear(last)[0].get(x.var) == 1:
                 return x.stop.attr if x.stop.op == "const" else None
         return None
-
-
-def ring_turn(x: Range, slots: int) -> Node:
-    """The slot of a ring: iterations since the loop was entered, modulo the number of slots."""
-    if x.guards:
-        raise refuse(f"iterations of {x.name} may be left out, so that its ring has no order", "ring-guards",
-                     "double_buffer a loop whose iterations all run")  # fmt: skip
-    return simplify.mod(simplify.sub(x.var, x.start), integer(slots))
-
-
-def _bounded(n: Node | None, name: str) -> Node:
-    if n is None:
-        raise refuse(f"{name} has no bound outside of its loop", "store-unbounded", "split the loop first")
-    return n
 
 
 def _negated(c: Node) -> Node:

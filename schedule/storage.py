@@ -1,0 +1,86 @@
+"""Buffers: how large they are where they live, and what folding, hoisting and rings make of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.lang import simplify
+from tilewright.lang.func import Func
+from tilewright.lang.intervals import Interval
+from tilewright.lang.ir import integer
+from tilewright.schedule.layout import IndexMap
+from tilewright.schedule.nest import Box, Storage
+from tilewright.schedule.ranges import ZERO, Range, constant_extent, extent, project
+from tilewright.schedule.state import FuncState, refuse
+
+Site = tuple[Range, ...]  # the loops around a place, outermost first
+Storages = tuple[Storage, ...]  # one a component
+
+
+def _no_threads(name: str, what: str, between: Site) -> None:
+    parallel = [x.name for x in between if x.mode == "parallel"]
+    if parallel:
+        raise refuse(
+            f"{name} is {what} outside the parallel loop {parallel[0]} and computed inside: its iterations would race",
+            "store-race", "store it inside that loop (store_at), or make the loop serial",
+        )  # fmt: skip
+
+
+def kept(name: str, needed: Box, between: Site) -> Box:
+    """What must be kept of a Func over the loops between where it is stored and where it is computed."""
+    _no_threads(name, "stored", between)
+    box = tuple(project(r, between) for r in needed)
+    if not all(r.bounded for r in box):
+        raise refuse(f"what {name} needs at the place where it is stored has no bounds", "store-unbounded",
+                     "store it closer to where it is computed (store_at)")  # fmt: skip
+    return box
+
+
+def make(f: Func, box: Box, site: Site, memory: str, layout: IndexMap | None, name: str) -> Storages:
+    """Buffers for `box`; extents are constants where the loops around allow it."""
+    extents = []
+    for r in box:
+        c = constant_extent(r, site)
+        extents.append(integer(c) if c is not None else simplify.maximum(extent(r), ZERO))
+    origin = tuple(r.lo for r in box)
+    out = []
+    for k, t in enumerate(f.dtypes):
+        label = name if len(f.dtypes) == 1 else f"{name}.{k}"
+        out.append(Storage(f, k, label, t, origin, tuple(extents), memory, layout))  # type: ignore[arg-type]
+    return tuple(out)
+
+
+def folded(fs: FuncState, needed: Box, site: Site, made: Storages) -> Storages:
+    """Axes that wrap around: what an iteration needs of them must fit at once."""
+    extents = list(made[0].extents)
+    for axis, n in fs.folds:
+        window = constant_extent(needed[axis], site)
+        if window is None or window > n:
+            size = "no constant bound" if window is None else f"{window} points"
+            raise refuse(
+                f"{fs.func.name} can't be folded to {n} along axis {axis}: an iteration needs {size} of it", "fold",
+                "fold to at least what one iteration of the place where it is computed needs",
+            )  # fmt: skip
+        extents[axis] = integer(n)
+    return tuple(replace(s, extents=tuple(extents), folds=fs.folds) for s in made)
+
+
+def hoisted(name: str, between: Site, made: Storages) -> Storages:
+    """Buffers that are allocated outside of the loops `between`: as large as any of their iterations needs."""
+    _no_threads(name, "allocated", between)
+    extents = []
+    for e in made[0].extents:
+        top = project(Interval(ZERO, e), between).hi
+        if top is None:
+            raise refuse(f"{name} has no bound where it is allocated", "store-unbounded", "allocate it further in")
+        extents.append(top)
+    return tuple(replace(s, extents=tuple(extents)) for s in made)
+
+
+def ring(made: Storages, x: Range, slots: int) -> Storages:
+    """Buffers of several slots; the slot is the number of iterations since the loop was entered, modulo their number."""
+    if x.guards:
+        raise refuse(f"iterations of {x.name} may be left out, so that its ring has no order", "ring-guards",
+                     "double_buffer a loop whose iterations all run")  # fmt: skip
+    turn = simplify.mod(simplify.sub(x.var, x.start), integer(slots))
+    return tuple(replace(s, slots=slots, turn=turn) for s in made)
