@@ -39,7 +39,7 @@ def expert():
     out = s["out.update"]
     out.split("o", "oo", "ot", CHANNELS).split("ot", "ov", "ol", VECTOR).split("x", "xo", "xi", COLUMNS)
     out.reorder("oo", "y", "xo", "c", "v", "u", "xi", "ov", "ol").parallel("oo")
-    out.unroll("u").unroll("xi").unroll("ov").vectorize("ol")
+    out.unroll("xi").unroll("ov").vectorize("ol")
     s.cache_write("out", at="out.update.xo", memory="reg", layout="o y x -> y x o")
     s.cache_read("weights", at="out.update.oo", layout=f"o c v u -> o//{CHANNELS} c v u o%{CHANNELS}")
     return s

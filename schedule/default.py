@@ -5,6 +5,7 @@ General rules, none keyed to an operator's name:
 * a Func that is cheap, or used once for each of its elements, is inlined; else it is computed in the outermost loop
   of its consumer where that loop's iterations need separate parts of it, else as a whole;
 * the vector axis is the last axis of what is stored, or the reduction variable where the loads run along that;
+* a pure definition that reads along one axis and writes along another has tiles that are transposed in registers;
 * a reduction whose operands are reused gets a register tile;
 * a reduction along the vector axis runs in lanes, and in blocks whose partial sums combine pairwise;
 * the outermost loop of a stage at the root is parallel.
@@ -24,10 +25,12 @@ from tilewright.lang.types import index
 from tilewright.schedule import algebra
 from tilewright.schedule.build import Builder
 from tilewright.schedule.directive import Directive
+from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.registers import Registers, host_registers
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.sites import legal_sites
 from tilewright.schedule.state import Stage, State
+from tilewright.schedule.transposes import crossing_axis, tile_size
 
 _LANES_BYTES = 256  # of a vectorised reduction: 64 lanes of f32
 _BLOCK = 4096  # points of a reduction between two levels of pairwise combination
@@ -40,18 +43,18 @@ def complete(schedule: Schedule, mode: str = "contract", registers: Registers | 
     full = schedule.copy()
     untouched = [s.key for s in full.state.stages.values() if not s.scheduled]
     _place(full)
-    points = _points(full.state)
+    b = Builder(full.state, "strict")
+    b.infer()
     for key in untouched:
         if key in full.state.stages and full.state.funcs[key[0]].compute.kind != "inline":
-            _loops(full, full.state.stages[key], mode, registers or host_registers(), points)
+            _loops(full, full.state.stages[key], mode, registers or host_registers(), b)
     return full
 
 
-def _points(state: State) -> set[tuple[str, int]]:
-    """(Func, axis) where a Func is computed for a single index at a time."""
-    b = Builder(state, "strict")
-    b.infer()
-    return {(n, k) for n, f in b.funcs.items() for k, r in enumerate(f.region) if r.lo is r.hi}
+def _single(b: Builder, d: Definition) -> set[Node]:
+    """The variables of a definition along which its Func is computed for a single index at a time."""
+    built = b.funcs.get(d.func.name)
+    return {v for v, r in zip(d.lhs, built.region, strict=True) if r.lo is r.hi} if built else set()
 
 
 # Placement ------------------------------------------------------------------------------------------------------
@@ -135,25 +138,29 @@ def _separate(s: Schedule, name: str, site: str) -> bool:
 # Loops ----------------------------------------------------------------------------------------------------------
 
 
-def _loops(s: Schedule, stage: Stage, mode: str, registers: Registers, points: set[tuple[str, int]]) -> None:
+def _loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builder) -> None:
     d = stage.definition
     address = s.state.address(stage.key)
     at_root = s.state.funcs[stage.key[0]].compute.kind == "root"
     if not stage.loops:
         return
-    single = {v for k, v in enumerate(d.lhs) if (stage.key[0], k) in points}
+    single = _single(b, d)
     busy = _attached(s.state, stage)
     if busy:
         _around_others(s, address, d, at_root, busy, registers)
         return
     if d.rdom is None:
-        if d.lhs[-1] not in single:
+        crossing = _crossing(d, b, registers)
+        if crossing is not None:
+            _transposing(s, address, d, crossing, at_root, registers)
+        elif d.lhs[-1] not in single:
             _pure(s, address, d, at_root, registers)
         return
     rvar = _reduction_axis(d)
     reduction = algebra.match(d)
     vector = d.lhs[-1] if d.lhs and d.lhs[-1].op == "var" and d.lhs[-1] not in single else None
-    if vector is not None and (rvar is None or _runs_along(d, vector) >= _runs_along(d, rvar)):
+    along = 0 if vector is None else _runs_along(d, vector)
+    if vector is not None and (along > 0 or rvar is None or along >= _runs_along(d, rvar)):
         _tile(s, address, d, vector, at_root, registers)
     elif rvar is not None and reduction is not None and mode != "strict" and not d.predicates:
         _lanes(s, address, d, rvar, reduction, at_root)
@@ -196,6 +203,33 @@ def _pure(s: Schedule, address: str, d: Definition, at_root: bool, registers: Re
         _apply(s, "parallel", address, (loops[0],))
     if last is not None:
         _apply(s, "vectorize", address, (last,), by=max(4, registers.width // _bytes(d)))
+
+
+def _crossing(d: Definition, b: Builder, registers: Registers) -> Node | None:
+    """The axis to tile together with the last one where the definition transposes; both fill a tile."""
+    built = b.funcs.get(d.func.name)
+    if built is None or len(d.lhs) < 2 or d.number >= 0:
+        return None
+    u = crossing_axis(d.lhs, b.bodies[(d.func.name, d.number)].values)
+    if u is None:
+        return None
+    for v, r in zip(d.lhs, built.region, strict=True):
+        n = constant_extent(r)
+        if v in (u, d.lhs[-1]) and n is not None and n < tile_size(registers.width, _bytes(d)):
+            return None
+    return u
+
+
+def _transposing(s: Schedule, address: str, d: Definition, crossing: Node, at_root: bool, registers: Registers) -> None:
+    """Square tiles, whose elements are transposed in registers; threads over the first axis."""
+    u, v, n = crossing.attr, d.lhs[-1].attr, tile_size(registers.width, _bytes(d))
+    _apply(s, "tile", address, (u, v), results=(f"{u}_o", f"{v}_o", f"{u}_t", f"{v}_t"), by=(n, n))
+    outer = [x.attr for x in d.pure_vars if x not in (crossing, d.lhs[-1])]
+    _apply(s, "reorder", address, (*outer, f"{u}_o", f"{v}_o", f"{u}_t", f"{v}_t"))
+    if at_root:
+        _apply(s, "parallel", address, (outer[0] if outer else f"{u}_o",))
+    _apply(s, "unroll", address, (f"{u}_t",))
+    _apply(s, "vectorize", address, (f"{v}_t",))
 
 
 def _parallel(s: Schedule, address: str, d: Definition) -> None:

@@ -1,8 +1,9 @@
 """Integer `//` and `%` by the numerics contract, and their float counterparts.
 
 Rounds down, remainders take the sign of the divisor, division by zero gives 0 and INT_MIN // -1 wraps: nothing
-reaches the processor that it traps on. Vectors of narrow integers are divided as floats, which is exact: a quotient
-of integers below 2^23 (f32) or 2^52 (f64) lies further from the next integer than the rounding error of a division.
+reaches the processor that it traps on. By a constant LLVM multiplies. Vectors of narrow integers are divided by other
+values as floats, which is exact: a quotient of integers below 2^23 (f32) or 2^52 (f64) lies further from the next
+integer than the rounding error of a division.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ def _by_constant(f: Function, op: str, t: DType, n: int, x: str, y: str, d: int)
         if op == "floordiv":
             return f.op(f"{shift} {ty} {x}, {splat(s, str(k), n)}")
         return f.op(f"and {ty} {x}, {splat(s, str(d - 1), n)}")
-    return _quotient(f, t, n, x, y) if op == "floordiv" else _remainder(f, t, n, x, y)
+    return (_quotient if op == "floordiv" else _remainder)(f, t, n, x, y, constant=True)
 
 
-def _quotient(f: Function, t: DType, n: int, x: str, y: str) -> str:
-    """Rounded down; y is neither 0 nor -1."""
+def _quotient(f: Function, t: DType, n: int, x: str, y: str, constant: bool = False) -> str:
+    """Rounded down; y is neither 0 nor -1. By a constant LLVM multiplies."""
     s = value_type(t)
     ty = shaped(s, n)
-    if n and t.bits <= 32:
+    if n and t.bits <= 32 and not constant:
         return _float_quotient(f, t, n, x, y)
     if t.kind == "u":
         return f.op(f"udiv {ty} {x}, {y}")
@@ -64,10 +65,10 @@ def _quotient(f: Function, t: DType, n: int, x: str, y: str) -> str:
     return f.op(f"add {ty} {q}, {down}")
 
 
-def _remainder(f: Function, t: DType, n: int, x: str, y: str) -> str:
+def _remainder(f: Function, t: DType, n: int, x: str, y: str, constant: bool = False) -> str:
     s = value_type(t)
     ty = shaped(s, n)
-    if n and t.bits <= 32:
+    if n and t.bits <= 32 and not constant:
         q = _float_quotient(f, t, n, x, y)
         return f.op(f"sub {ty} {x}, {f.op(f'mul {ty} {q}, {y}')}")
     if t.kind == "u":
