@@ -171,7 +171,7 @@ def _required(p: Pipeline) -> Regions:
         else:
             assert start is not None
             boxes[f] = _closed(f, start)
-            guards[f] = _any_runs(wanted)
+            guards[f] = any_runs(wanted)
         for d in f.definitions:
             uses.extend(_definition_uses(d, boxes[f], guards[f]))
     inputs: dict[Array, list[Box]] = {}
@@ -183,7 +183,7 @@ def _required(p: Pipeline) -> Regions:
 
 def _output_use(o: Output) -> Use:
     box = tuple(Interval(a, simplify.sub(b, integer(1))) for a, b in zip(o.starts, o.stops, strict=True))
-    return Use(o, o.func, o.component, box, _all(_runs(box)), None)
+    return Use(o, o.func, o.component, box, all_hold(runs(box)), None)
 
 
 def _whole(a: Array) -> Box:
@@ -194,17 +194,17 @@ def _written(d: Definition, box: Box) -> Use:
     env = domain(d, box)
     out = writes(d, env)
     require_bounded(out, d.func.name, d.lhs, d)
-    return Use(d, d.func, 0, out, _all(_runs(env.values())), None)
+    return Use(d, d.func, 0, out, all_hold(runs(env.values())), None)
 
 
 def _definition_uses(d: Definition, box: Box, guard: Node) -> list[Use]:
     env = domain(d, box)
     inner = executed(d, env)
-    run = _conditions(guard) | _runs(inner[v] for v in env)
+    run = conditions(guard) | runs(inner[v] for v in env)
     out = []
     for r in reads(d, env):
         require_bounded(r.box, r.tensor.name, r.load.args, d)
-        out.append(Use(d, r.tensor, r.component, r.box, _all(run), r.load))
+        out.append(Use(d, r.tensor, r.component, r.box, all_hold(run), r.load))
     return out
 
 
@@ -257,7 +257,7 @@ def _union(boxes: Iterable[Box]) -> Box:
 # Guards ---------------------------------------------------------------------------------------------------------
 
 
-def _runs(ranges: Iterable[Interval]) -> set[Node]:
+def runs(ranges: Iterable[Interval]) -> set[Node]:
     """The conditions (extent - 1 >= 0) under which none of the ranges is empty, where that is not certain."""
     most = {simplify.sub(r.hi, r.lo) for r in ranges if r.lo is not None and r.hi is not None}
     return {simplify.compare("ge", e, integer(0)) for e in most if not _never_negative(e)} - {ir.TRUE}
@@ -268,7 +268,7 @@ def _never_negative(e: Node) -> bool:
     return constant >= 0 and all(n.op == "size" and k > 0 for n, k in coefs.items())
 
 
-def _all(conditions: Iterable[Node]) -> Node:
+def all_hold(conditions: Iterable[Node]) -> Node:
     """The conjunction, of conditions e + c >= 0 that differ in c the strictest only."""
     strictest: dict[Any, tuple[int, Node]] = {}
     for n in conditions:
@@ -288,22 +288,22 @@ def _family(n: Node) -> tuple[Any, int]:
     return n, 0
 
 
-def _any_runs(uses: list[Use]) -> Node:
+def any_runs(uses: list[Use]) -> Node:
     """When some use needs a Func: conditions that an empty box shows by itself are left out."""
     if len({u.box for u in uses}) == 1:
-        shown = _runs(uses[0].box)
-        parts = [_conditions(u.guard) - shown for u in uses]
+        shown = runs(uses[0].box)
+        parts = [conditions(u.guard) - shown for u in uses]
     else:
-        parts = [_conditions(u.guard) for u in uses]
+        parts = [conditions(u.guard) for u in uses]
     least = [s for s in parts if not any(t < s for t in parts)]
     out: Node | None = None
     for s in sorted({frozenset(s) for s in least}, key=lambda s: sorted(c.digest for c in s)):
-        c = _all(s)
+        c = all_hold(s)
         out = c if out is None else ir.TRUE if ir.TRUE in (out, c) else ir.node("or", bool_, (out, c))
     return ir.TRUE if out is None else out
 
 
-def _conditions(guard: Node) -> set[Node]:
+def conditions(guard: Node) -> set[Node]:
     if guard.op == "and":
-        return _conditions(guard.args[0]) | _conditions(guard.args[1])
+        return conditions(guard.args[0]) | conditions(guard.args[1])
     return {guard} - {ir.TRUE}

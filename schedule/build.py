@@ -16,8 +16,8 @@ from tilewright.lang.func import Array, Func, InoutFunc, Tensor
 from tilewright.lang.intervals import Interval, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output
-from tilewright.lang.regions import domain, reads, require_bounded, writes
-from tilewright.schedule import padding, storage, tiles
+from tilewright.lang.regions import Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
+from tilewright.schedule import idle, padding, storage, tiles
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.nest import (
     Allocation,
@@ -57,6 +57,7 @@ class Built:
     needed: Box  # what must be there while its place runs
     region: Box  # what is computed there: less where a window slides
     site: Site
+    guard: Node = ir.TRUE  # where it fails, nothing that reads this Func runs
     stages: dict[Key, StageRanges] = field(default_factory=dict)
 
 
@@ -75,6 +76,7 @@ class Builder:
         self.requirements: list[tuple[Node, str]] = []
         self.slides: dict[str, list[Slide]] = {}
         self.tiles: dict[tuple[Key, Node], tuple[Storage, ...]] = {}
+        self.exposed: frozenset[str] = frozenset()
 
     # Regions ------------------------------------------------------------------------------------------------
 
@@ -82,7 +84,8 @@ class Builder:
         names = [n for n in self.state.order if self.state.funcs[n].compute.kind != "inline"]
         for name in reversed(names):
             fs = self.state.funcs[name]
-            boxes = [*self._output_boxes(fs.func), *self._consumed(fs)]
+            uses = [*self._output_uses(fs.func), *self._consumed(fs)]
+            boxes = [u.box for u in uses]
             if isinstance(fs.func, InoutFunc):
                 region = tuple(Interval(ZERO, simplify.sub(e, ONE)) for e in fs.func.inout.extents)  # type: ignore[union-attr]
             elif boxes:
@@ -99,12 +102,15 @@ class Builder:
                 region, notes = slide(region, between, [self.bodies[s.key] for s in stages])
                 self.slides[name] = notes
             built = Built(fs, needed, region, site)
+            if uses and not isinstance(fs.func, InoutFunc):
+                built.guard = idle.once(any_runs(uses), between)
             for s in stages:
                 built.stages[s.key] = self.ranges(s, region)
             self.funcs[name] = built
         for name in names:
             if name in self.funcs:
                 self._attach(self.state.funcs[name])
+        self.exposed = idle.exposed(self.state, self.bodies, self.funcs)
 
     def ranges(self, s: Stage, region: Box, shifted: bool = True) -> StageRanges:
         body = self.bodies[s.key]
@@ -117,6 +123,10 @@ class Builder:
             if o.func is f
         ]
 
+    def _output_uses(self, f: Func) -> list[Use]:
+        outputs = [o for o in self.state.pipeline.outputs if o.func is f]
+        return [Use(o, f, o.component, b, all_hold(runs(b)), None) for o, b in zip(outputs, self._output_boxes(f), strict=True)]
+
     def _site(self, place: Place) -> Site:
         if place.kind != "at":
             return ()
@@ -125,9 +135,9 @@ class Builder:
         depth = self.state.stages[place.stage].depth(place.loop) + 1
         return outer.site + outer.stages[place.stage].loops[:depth]
 
-    def _consumed(self, fs: FuncState) -> list[Box]:
+    def _consumed(self, fs: FuncState) -> list[Use]:
         """What the other Funcs read of it, in terms of the loops around its place."""
-        out = []
+        out: list[Use] = []
         place = fs.compute
         for built in self.funcs.values():
             if built.state.func is fs.func:
@@ -141,10 +151,13 @@ class Builder:
                 between: Site = ()
                 if not here:
                     between = self._between(fs, key, built)
-                for r in reads(body, ranges.env(depth)):  # type: ignore[arg-type]
+                env = ranges.env(depth)
+                guard = idle.over_all(idle.runs_in(body, env, ir.TRUE if here else built.guard), between)
+                for r in reads(body, env):  # type: ignore[arg-type]
                     if r.tensor is fs.func:
                         require_bounded(r.box, fs.func.name, r.load.args, body)  # type: ignore[arg-type]
-                        out.append(tuple(project(x, between) for x in r.box))
+                        box = tuple(project(x, between) for x in r.box)
+                        out.append(Use(body, fs.func, r.component, box, guard, r.load))  # type: ignore[arg-type]
         return out
 
     def _between(self, fs: FuncState, key: Key, consumer: Built) -> Site:
@@ -307,7 +320,8 @@ class Builder:
                 continue
             items.append(self.stage(s))
         ahead = built.state.slots > 1
-        return Produce("produce", name, built.state.func, built.region, sequence(*items), asynchronous=ahead)
+        made = Produce("produce", name, built.state.func, built.region, sequence(*items), asynchronous=ahead)
+        return Guard(built.guard, made) if built.guard is not ir.TRUE and name in self.exposed else made
 
     def stage(self, s: Stage) -> NestNode:
         region = self.funcs[s.key[0]].region

@@ -8,7 +8,7 @@ that loop's bounds, the rest become guards at the outermost place where they are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
@@ -42,7 +42,8 @@ class Range:
 class StageRanges:
     """All loops of a stage, outermost first; `values` gives each variable of the definition; `guards` are known
     before the first loop. `shifts` are (extent, factor) pairs: the shifted form needs extent >= factor. `spare` are
-    the guards that only keep pure variables inside their region: where results are private, they may be left out."""
+    the guards that only keep pure variables inside their region: where results are private, they may be left out.
+    `ends` gives the values with the tails of splits within splits put in, where loops that make them up are inside."""
 
     loops: tuple[Range, ...]
     values: Mapping[Node, Node]
@@ -50,16 +51,18 @@ class StageRanges:
     guards: tuple[Node, ...]
     shifts: tuple[tuple[Node, int], ...]
     spare: frozenset[Node]
+    ends: Callable[[frozenset[Node]], Mapping[Node, Node]]
 
     def env(self, depth: int) -> dict[Node, Interval]:
         """The range of each variable of the definition inside the first `depth` loops (these stand for themselves)."""
         outer = {x.var for x in self.loops[:depth]}
+        ends = self.ends(frozenset(x.var for x in self.loops[depth:]))
         out = {}
         for root, value in self.values.items():
             if not any(v in outer for v in ir.leaves((value,), "var")):
                 out[root] = self.domain[root]
                 continue
-            r = project(Interval(value, value), self.loops[depth:])
+            r = project(Interval(value, ends[root]), self.loops[depth:])
             # a variable that is a loop of its own stays inside its domain; only splits can stick out
             out[root] = r if value.op == "var" else _within(r, self.domain[root])
         return out
@@ -178,7 +181,56 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
             if x.mode in ("vectorize", "unroll") and e.op != "const":
                 where = pure_conditions if x.name in pure else conditions
                 where += nonnegative(simplify.sub(simplify.sub(e, ONE), v))
-    shifts: list[tuple[Node, int]] = []
+    shifts = [(extents[t.parent], t.factor) for t in stage.transforms if isinstance(t, Split) and _may_shift(t, extents)]
+    shifts = [x for x in shifts if x[0].op != "const"]
+    loops = dict(relative)
+    nested: set[Split] = set()
+
+    def condition(t: Split, value: Node) -> Node:
+        e = extents[t.parent]
+        guard = not _may_shift(t, extents) or (not shifted and e.op != "const")
+        if not _divides(t.factor, e) and guard and t.tail != ROUND_UP:
+            where = pure_conditions if t.parent in pure else conditions
+            where += nonnegative(simplify.sub(simplify.sub(e, ONE), value))
+            if t.parent not in roots:
+                nested.add(t)
+        return value
+
+    _made_up(stage, extents, relative, condition)
+    values = {roots[n]: (vars_[n] if n in based else simplify.add(lows[n], relative[n])) for n in roots}
+
+    def ends(inner: frozenset[Node]) -> Mapping[Node, Node]:
+        def end(t: Split, value: Node) -> Node:
+            if t not in nested or not any(v in inner for v in ir.leaves((value,), "var")):
+                return value
+            return simplify.minimum(value, simplify.sub(extents[t.parent], ONE))
+
+        if not nested:
+            return values
+        at = dict(loops)
+        _made_up(stage, extents, at, end)
+        return {roots[n]: (vars_[n] if n in based else simplify.add(lows[n], at[n])) for n in roots}
+
+    for p in body.predicates:
+        conditions.extend(_conjuncts(ir.substitute((p,), values)[0]))
+    spare = frozenset(pure_conditions) - frozenset(conditions)
+    every = list(dict.fromkeys((*pure_conditions, *conditions)))
+    return _walk(stage, shown, extents, caps, lows, based, vars_, every, values, domain, tuple(shifts), spare, ends)
+
+
+def _may_shift(t: Split, extents: Mapping[str, Node]) -> bool:
+    """Whether a split's last tile moves back (at the call, where the extent is known only there)."""
+    e = extents[t.parent]
+    return t.tail == SHIFT and not (e.op == "const" and e.attr < t.factor) and not _divides(t.factor, e)
+
+
+def _made_up(
+    stage: Stage, extents: Mapping[str, Node], relative: dict[str, Node], on_split: Callable[[Split, Node], Node]
+) -> None:
+    """Add to `relative`, which has the loops' own values, those of all that they come from, counted from its start.
+
+    `on_split` sees every split with the value of its parent, and gives the value to go on with.
+    """
     for t in reversed(stage.transforms):
         if isinstance(t, Fuse):
             inner, f = _clamped(extents[t.inner]), relative[t.fused]
@@ -191,23 +243,11 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
             continue
         e, f = extents[t.parent], integer(t.factor)
         base = simplify.mul(relative[t.outer], f)
-        shift = t.tail == SHIFT and not (e.op == "const" and e.attr < t.factor)
-        if shift and not _divides(t.factor, e):
+        if _may_shift(t, extents):
             base = simplify.minimum(base, simplify.sub(e, f))
             if e.op != "const":
                 base = simplify.maximum(base, ZERO)  # too few points: the guarded form's only tile stands at the start
-                shifts.append((e, t.factor))
-        relative[t.parent] = simplify.add(base, relative[t.inner])
-        guard = not shift or (not shifted and e.op != "const")
-        if not _divides(t.factor, e) and guard and t.tail != ROUND_UP:
-            where = pure_conditions if t.parent in pure else conditions
-            where += nonnegative(simplify.sub(simplify.sub(e, ONE), relative[t.parent]))
-    values = {roots[n]: (vars_[n] if n in based else simplify.add(lows[n], relative[n])) for n in roots}
-    for p in body.predicates:
-        conditions.extend(_conjuncts(ir.substitute((p,), values)[0]))
-    spare = frozenset(pure_conditions) - frozenset(conditions)
-    every = list(dict.fromkeys((*pure_conditions, *conditions)))
-    return _walk(stage, shown, extents, caps, lows, based, vars_, every, values, domain, tuple(shifts), spare)
+        relative[t.parent] = on_split(t, simplify.add(base, relative[t.inner]))
 
 
 def nonnegative(n: Node) -> list[Node]:
@@ -232,7 +272,7 @@ def as_ge0(c: Node) -> Node | None:
     return simplify.sub(d, ONE) if c.op in ("lt", "gt") else d
 
 
-def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, shifts, spare) -> StageRanges:
+def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, shifts, spare, ends) -> StageRanges:
     """Enter the loops one by one: tighten bounds by the conditions, hand the rest on as guards."""
     pending = [c for c in conditions if c is not ir.TRUE]
     todo = {v for v in vars_.values()}
@@ -280,7 +320,7 @@ def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, d
             lanes.add(v)
         now, pending = _known(left, todo)
         ranges.append(Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now)))
-    return StageRanges(tuple(ranges), values, domain, tuple(before), shifts, spare)
+    return StageRanges(tuple(ranges), values, domain, tuple(before), shifts, spare, ends)
 
 
 def _most(n: Node, inner: Mapping[Node, Interval], todo: set[Node]) -> Node | None:
