@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.commands.targets import UsageError, check_sizes, find_target
 from tilewright.kernels import Kernel
+from tilewright.lang.errors import ArgumentError
 from tilewright.lang.intervals import bounds
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.text import print_kernel
@@ -124,7 +125,7 @@ def _buffer(b: BufferFacts, view: LoopView, p: Pipeline, sizes: Mapping[str, int
         hi = bounds(e, {}).hi if e.op != "const" else e
         try:
             n = index_value(hi, sizes or {}) if hi is not None else None
-        except KeyError:
+        except ArgumentError:  # it depends on a size that is not given, or on a loop
             n = None
         elements = None if elements is None or n is None else elements * max(0, n)
     size = None if elements is None else elements * s.dtype.bytes
