@@ -5,7 +5,7 @@ General rules, none keyed to an operator's name:
 * a Func that is cheap, or used once for each of its elements, is inlined; else it is computed in the outermost loop
   of its consumer where that loop's iterations need separate parts of it, else as a whole;
 * the vector axis is the last axis of what is stored, or the reduction variable where the loads run along that;
-* a pure definition that reads along one axis and writes along another has tiles that are transposed in registers;
+* a cheap pure definition that reads along one axis and writes along another has tiles, transposed in registers;
 * a reduction whose operands are reused gets a register tile;
 * a reduction along the vector axis runs in lanes, and in blocks whose partial sums combine pairwise;
 * the outermost loop of a stage at the root is parallel.
@@ -150,7 +150,7 @@ def _loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builde
         _around_others(s, address, d, at_root, busy, registers)
         return
     if d.rdom is None:
-        crossing = _crossing(d, b, registers)
+        crossing = _crossing(d, b, registers) if _cost(s.state, d.func) <= _CHEAP else None
         if crossing is not None:
             _transposing(s, address, d, crossing, at_root, registers)
         elif d.lhs[-1] not in single:
@@ -214,7 +214,7 @@ def _crossing(d: Definition, b: Builder, registers: Registers) -> Node | None:
     if u is None:
         return None
     for v, r in zip(d.lhs, built.region, strict=True):
-        n = constant_extent(r)
+        n = constant_extent(r) if r.bounded else None
         if v in (u, d.lhs[-1]) and n is not None and n < tile_size(registers.width, _bytes(d)):
             return None
     return u
