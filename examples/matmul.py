@@ -27,6 +27,7 @@ def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
 ROWS, COLUMNS = REGISTERS.count // 2 - 2, 2 * VECTOR
+DEPTH = 16 * COLUMNS  # of k in a block: a dozen tiles' rows of A over it fit the second cache, B the third
 
 
 def tiled():
@@ -50,7 +51,7 @@ def expert():
     """Blocks of A and B that fit the caches, both packed; the tile's rows of C are fetched ahead of the sums."""
     s = matmul.schedule()
     C = s["C.update"]
-    C.split("j", "jc", "j1", 1024).split("k", "kc", "k1", 256).split("i", "ic", "i1", 24 * ROWS)
+    C.split("j", "jc", "j1", 2048).split("k", "kc", "k1", DEPTH).split("i", "ic", "i1", 12 * ROWS)
     C.split("j1", "jr", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
     C.split("i1", "ir", "ii", ROWS).split("k1", "ko", "ki", 4)
     C.reorder("jc", "kc", "ic", "jr", "ir", "ko", "ki", "ii", "jv", "jl")

@@ -25,7 +25,7 @@ SMALL: dict[str, dict[str, int]] = {
     "layer_norm": {"M": 7, "N": 150},
     "life": {"H": 45, "W": 70},
     "mandelbrot": {"H": 20, "W": 70},
-    "matmul": {"M": 45, "N": 70, "K": 262},
+    "matmul": {"M": 45, "N": 70, "K": 518},
     "prefix_sum": {"T": 40, "C": 70},
     "softmax": {"M": 9, "N": 150},
     "unsharp": {"rows": 35},
