@@ -5,6 +5,8 @@ from tilewright import commands
 commands.show("examples/matmul.py", schedule="expert").buffers
 commands.verify("examples/matmul.py", schedule="expert").ok
 commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
+
+The demonstration is `tilewright.demo.demo`.
 """
 
 from tilewright.commands.cache import CacheReport, cache, cache_clear
