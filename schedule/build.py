@@ -16,8 +16,8 @@ from tilewright.lang.func import Array, Func, InoutFunc, Tensor
 from tilewright.lang.intervals import Interval, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output
-from tilewright.lang.regions import Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
-from tilewright.schedule import idle, padding, storage, tiles
+from tilewright.lang.regions import Read, Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
+from tilewright.schedule import extension, idle, padding, storage, tiles
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.nest import (
     Allocation,
@@ -66,7 +66,9 @@ class Builder:
 
     def __init__(self, state: State, mode: str):
         self.state = state
-        self.bodies: Mapping[Key, Body] = effective(state, mode)
+        self.promises = extension.promised_outputs(state)
+        self.sizes = extension.solved(c for c, _ in self.promises)  # what they say of sizes
+        self.bodies: Mapping[Key, Body] = {k: b.known(self.sizes) for k, b in effective(state, mode).items()}
         self.funcs: dict[str, Built] = {}
         self.copies: list[tuple[Func, tuple[Output, ...]]] = []  # outputs that are copied out of a buffer of ours
         self.computed_at: dict[tuple[Key, str], list[str]] = defaultdict(list)
@@ -87,9 +89,10 @@ class Builder:
             uses = [*self._output_uses(fs.func), *self._consumed(fs)]
             boxes = [u.box for u in uses]
             if isinstance(fs.func, InoutFunc):
-                region = tuple(Interval(ZERO, simplify.sub(e, ONE)) for e in fs.func.inout.extents)  # type: ignore[union-attr]
+                extents = extension.known(fs.func.inout.extents, self.sizes)  # type: ignore[union-attr]
+                region = tuple(Interval(ZERO, simplify.sub(e, ONE)) for e in extents)
             elif boxes:
-                region = self._closed(fs, _hull(boxes))
+                region = self._extended(fs, self._closed(fs, _hull(boxes)))
             else:
                 continue  # nothing needs it
             stages = self.state.stages_of(name)
@@ -114,11 +117,15 @@ class Builder:
 
     def ranges(self, s: Stage, region: Box, shifted: bool = True) -> StageRanges:
         body = self.bodies[s.key]
-        return stage_ranges(s, body, domain(body, region), self.state.address(s.key), shifted)  # type: ignore[arg-type]
+        return stage_ranges(s, body, self._domain(body, region), self.state.address(s.key), shifted)
+
+    def _domain(self, body: Body, region: Box) -> dict[Node, Interval]:
+        env = domain(body, region)  # type: ignore[arg-type]
+        return dict(zip(env, extension.known_box(tuple(env.values()), self.sizes), strict=True))
 
     def _output_boxes(self, f: Func) -> list[Box]:
         return [
-            tuple(Interval(a, simplify.sub(b, ONE)) for a, b in zip(o.starts, o.stops, strict=True))
+            extension.known_box(tuple(extension.output_range(o, k) for k in range(f.rank)), self.sizes)
             for o in self.state.pipeline.outputs
             if o.func is f
         ]
@@ -196,9 +203,21 @@ class Builder:
             hint="limit the index that it reads itself with: tw.clamp(index, 0, n - 1)",
         )  # fmt: skip
 
-    @staticmethod
-    def _grown(body: Body, region: Box) -> Box:
-        env = domain(body, region)  # type: ignore[arg-type]
+    def _extended(self, fs: FuncState, region: Box) -> Box:
+        """The region as `bound` and `align` make it; what a promise leaves out of it is asked for at the call."""
+        if fs.func.name in self.state.outputs or not (fs.bounds or fs.aligns):
+            return region
+        self.promises += extension.promised_region(fs.func.name, fs, region, self._site(fs.compute))
+        out = extension.extended(fs, region)
+        if self._closed(fs, out) != out:
+            raise refuse(
+                f"the updates of {fs.func.name} need more than the region that bound or align makes", "bound-updates",
+                "leave it out, or give a bound that holds all that they read and write",
+            )  # fmt: skip
+        return out
+
+    def _grown(self, body: Body, region: Box) -> Box:
+        env = self._domain(body, region)
         w, name = writes(body, env), body.func.name  # type: ignore[arg-type]
         require_bounded(w, name, body.lhs, body)  # type: ignore[arg-type]
         boxes = [region, tuple(b if i.op == "var" else x for i, b, x in zip(body.lhs, region, w, strict=True))]
@@ -250,7 +269,7 @@ class Builder:
         if tuple(x.var for x in built.site[: len(stored)]) != tuple(x.var for x in stored):
             raise refuse(f"{name} is stored inside the place where it is computed", "store-inside", "store it further out")
         box = storage.kept(name, built.needed, built.site[len(stored) :])
-        made = storage.make(fs.func, box, stored, fs.memory, fs.layout, name)
+        made = storage.padded(fs, storage.make(fs.func, box, stored, fs.memory, fs.layout, name))
         if fs.folds:
             made = storage.folded(fs, built.needed, built.site, made)
         if fs.slots > 1:
@@ -268,9 +287,11 @@ class Builder:
         for a in (*p.arrays, *p.tables):
             t: Tensor = inout.get(a, a)  # type: ignore[arg-type]
             zero = (ZERO,) * a.ndim
-            out.append(Storage(t, 0, a.name, a.dtype, zero, a.extents, role="inout" if a in inout else "input"))
+            extents = extension.known(a.extents, self.sizes)
+            out.append(Storage(t, 0, a.name, a.dtype, zero, extents, role="inout" if a in inout else "input"))
         for k, o in enumerate(p.outputs):
-            out.append(Storage(o.func, o.component, o.name, o.dtype, o.starts, o.extents, role="output", slot=k))
+            starts, extents = (extension.known(x, self.sizes) for x in (o.starts, o.extents))
+            out.append(Storage(o.func, o.component, o.name, o.dtype, starts, extents, role="output", slot=k))
         return tuple(out)
 
     # Emission -----------------------------------------------------------------------------------------------
@@ -278,7 +299,8 @@ class Builder:
     def nest(self) -> Nest:
         self.infer()
         self._check_places()
-        self.requirements.extend(padding.requirements(self.state, self.bodies, self.funcs))
+        self.requirements.extend(r for r in dict.fromkeys(self.promises) if r[0] is not ir.TRUE)
+        self.requirements.extend(padding.requirements(self.state, self.bodies, self.funcs, self.sizes))
         items = [self.produce(n) for n in self.at_root]
         items += [self._copy_out(n) for n in self.state.order if self._copied(n)]
         body = sequence(*items)
@@ -297,7 +319,7 @@ class Builder:
         out = []
         for k, o in enumerate(self.state.pipeline.outputs):
             if o.func is f:
-                box = tuple(Interval(a, simplify.sub(b, ONE)) for a, b in zip(o.starts, o.stops, strict=True))
+                box = extension.known_box(tuple(extension.output_range(o, j) for j in range(f.rank)), self.sizes)
                 target = tiles.OutputArray(o, k)
                 out.append(tiles.copy(f, target, box, f"{o.name}.copy{k}", components=(o.component,)))
         return Produce("copy", name, f, self.funcs[name].region, sequence(*out))
@@ -386,13 +408,13 @@ class Builder:
         body = self.bodies[s.key]
         x = ranges.loops[depth]
         ahead = {x.var: simplify.add(x.var, integer(mark.distance))}
-        found = [r for r in reads(body, ranges.env(depth + 1)) if r.tensor.name == mark.tensor]  # type: ignore[arg-type]
+        site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
+        found = [r for r in self._read_inside(s, ranges, depth, site) if r.tensor.name == mark.tensor]
         here = self.state.loop_address(s.key, mark.loop)
         if not found:
             raise refuse(f"{mark.tensor} is prefetched at {here} but not read there any more", "prefetch-lost",
                          "prefetch before it is inlined or staged, or prefetch what is read now")  # fmt: skip
         tensor = found[0].tensor
-        site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
         stored = self._site(self.state.funcs[tensor.name].stored) if tensor.name in self.funcs else ()
         if tuple(r.var for r in stored) != tuple(r.var for r in site[: len(stored)]):
             raise refuse(f"{mark.tensor} does not exist yet at {here}", "prefetch-lost",
@@ -401,6 +423,20 @@ class Builder:
             Interval(*ir.substitute((r.lo, r.hi), ahead)) for r in _hull([r.box for r in found])  # type: ignore[arg-type]
         )
         return PrefetchNode(tensor, box, tensor is body.func)
+
+    def _read_inside(self, s: Stage, ranges: StageRanges, depth: int, site: Site) -> list[Read]:
+        """What one iteration of a loop reads, by the stage itself and by what is computed inside the loop."""
+        found = reads(self.bodies[s.key], ranges.env(depth + 1))  # type: ignore[arg-type]
+        around = tuple(x.var for x in site)
+        for built in self.funcs.values():
+            if tuple(x.var for x in built.site[: len(site)]) != around:
+                continue
+            between = built.site[len(site) :]
+            for key, inner in built.stages.items():
+                for r in reads(self.bodies[key], inner.env(0)):  # type: ignore[arg-type]
+                    if all(i.bounded for i in r.box):
+                        found.append(r._replace(box=tuple(project(i, between) for i in r.box)))
+        return found
 
     # Tiles of the stage's own Func (cache_write) ----------------------------------------------------------------
 

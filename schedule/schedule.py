@@ -71,12 +71,24 @@ class Schedule:
         return Handle(self, s.key[0], self.state.address(s.key))
 
     def cache_read(
-        self, tensor: str, at: str, memory: str = "main", layout: str | None = None, name: str | None = None
+        self, tensor: str, at: str | None = None, memory: str = "main", layout: str | None = None,
+        name: str | None = None, consumers: str | Sequence[str] | None = None,
     ) -> Handle:
-        """A copy of what one iteration of the loop `at` reads of a tensor; returns the copy's handle."""
+        """A copy of what one iteration of the loop `at` reads of a tensor; returns the copy's handle.
+
+        It is for the loop's stage, or for the stages `consumers` inside that loop. Without `at` it is made once.
+        """
+        options = _options(("at", at), ("in", memory), ("for", _several(consumers)), ("name", name), ("layout", layout))
+        return self._new_func(Directive("cache_read", operands=(_named(tensor),), options=options))
+
+    def clone(self, func: str, consumers: str | Sequence[str], name: str | None = None) -> Handle:
+        """Compute a Func once more for the stages `consumers`; returns the clone's handle."""
+        options = _options(("for", _several(consumers)), ("name", name))
+        return self._new_func(Directive("clone", operands=(_named(func),), options=options))
+
+    def _new_func(self, d: Directive) -> Handle:
         before = set(self.state.funcs)
-        options = _options(("at", at), ("in", memory), ("name", name), ("layout", layout))
-        self.apply(Directive("cache_read", operands=(_named(tensor),), options=options))
+        self.apply(d)
         return self[next(n for n in self.state.funcs if n not in before)]
 
     def cache_write(
@@ -251,6 +263,10 @@ def _placed(e: ScheduleError, d: Directive) -> ScheduleError:
 def _options(*pairs: tuple[str, Value | None]) -> tuple[tuple[str, Value], ...]:
     """Those that are given."""
     return tuple((k, v) for k, v in pairs if v is not None)
+
+
+def _several(stages: str | Sequence[str] | None) -> Value | None:
+    return stages if stages is None or isinstance(stages, str) else tuple(stages)
 
 
 def _named(tensor: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.schedule.dense import check_tiles
 from tilewright.schedule.directive import Directive, Value
-from tilewright.schedule.directives import buffers, loops, meta, placement, reductions, staging
+from tilewright.schedule.directives import buffers, clones, loops, meta, placement, reductions, regions, staging
 from tilewright.schedule.directives.kinds import KINDS, Kind, Option, canonical, directive, resolved
 from tilewright.schedule.sites import check_places
 from tilewright.schedule.state import State
@@ -26,6 +26,6 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
 
 
 __all__ = [
-    "KINDS", "Kind", "Option", "buffers", "canonical", "directive", "loops", "meta", "placement", "reductions", "resolved",
-    "staging", "step",
+    "KINDS", "Kind", "Option", "buffers", "canonical", "clones", "directive", "loops", "meta", "placement", "reductions", "regions",
+    "resolved", "staging", "step",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One `key value` pair. `role`: factor, factors, tail, loop, memory, layout, name or count.
+    """One `key value` pair. `role`: factor, factors, tail, loop, stages, memory, layout, name, count or integer.
 
     A value equal to `default` is left out of the canonical form, or always said where it is `shown`.
     """
@@ -164,6 +164,12 @@ def _count(state: State, key: str, value: Value) -> Value:
     return int(value)
 
 
+def _integer(state: State, key: str, value: Value) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refuse(f"{key} {value!r}: give an integer", "factor")
+    return int(value)
+
+
 def _factors(state: State, key: str, value: Value) -> Value:
     if not isinstance(value, tuple):
         raise refuse(f"{key} {value!r}: give one factor a loop", "factor")
@@ -183,6 +189,16 @@ def _loop(state: State, key: str, value: Value) -> Value:
     return state.loop_address(stage.key, name)
 
 
+def _stages(state: State, key: str, value: Value) -> Value:
+    """Stages in the order of the program: one by itself, several as a tuple."""
+    given = value if isinstance(value, tuple) else (value,)
+    if not given or not all(isinstance(v, str) for v in given):
+        raise refuse(f"{key} {value!r}: give addresses of stages", "unknown-stage", "such as C.update")
+    keys = {find_stage(state, str(v)).key for v in given}
+    found = tuple(state.address(k) for k in state.stages if k in keys)
+    return found[0] if len(found) == 1 else found
+
+
 def _name(state: State, key: str, value: Value) -> Value:
     return check_name(value)
 
@@ -192,8 +208,8 @@ def _layout(state: State, key: str, value: Value) -> Value:
 
 
 _ROLES: Mapping[str, Callable[[State, str, Value], Value]] = {
-    "factor": _factor, "count": _count, "factors": _factors, "tail": _tail, "loop": _loop, "memory": _name,
-    "name": _name, "layout": _layout,
+    "factor": _factor, "count": _count, "integer": _integer, "factors": _factors, "tail": _tail, "loop": _loop, "stages": _stages,
+    "memory": _name, "name": _name, "layout": _layout,
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import Option, directive
 from tilewright.schedule.layout import IndexMap, parse_index_map
 from tilewright.schedule.state import (
+    ROOT,
     FuncState,
     Place,
     PrefetchMark,
@@ -19,6 +20,7 @@ from tilewright.schedule.state import (
     WriteCache,
     find_func,
     find_loop,
+    find_stage,
     make_stage,
     refuse,
 )
@@ -28,7 +30,10 @@ _LAYOUT = Option("layout", "layout")  # the last one: it runs to the end of the 
 _NAME = Option("name", "name")
 
 
-@directive("cache_read", "tensor", options=(_AT, Option("in", "memory", default="main"), _NAME, _LAYOUT))
+@directive(
+    "cache_read", "tensor",
+    options=(Option("at", "loop"), Option("in", "memory", default="main"), Option("for", "stages"), _NAME, _LAYOUT),
+)  # fmt: skip
 def cache_read(state: State, d: Directive) -> State:
     """A copy of what one iteration of a loop reads of a tensor: `cache_read B at C.update.jo`.
 
@@ -37,28 +42,59 @@ def cache_read(state: State, d: Directive) -> State:
             C[i, j] += A[i, k] * B[k, j]     for k
                                                C[i, j] += A[i, k] * B_C[k, j]
 
+    It is for the stage that the loop belongs to. With `for C.update D` it is for the stages that are named, all of them
+    inside that loop, and for no others. Without `at` the copy is made once, at the root, for the stages that are named
+    or for all that read the tensor.
+
     The copy is a Func of its own (`name`, by default `{tensor}_{Func}`) and can be scheduled as such, its loops having
     the names of the index map; a Func that is inlined is computed into it. Errors: schedule.not-read,
-    schedule.inlined, schedule.illegal-place (a vector loop), schedule.layout, schedule.name-twice.
+    schedule.inlined, schedule.illegal-place (a vector loop, a consumer outside of the loop), schedule.layout,
+    schedule.name-twice.
     """
-    s, loop = find_loop(state, str(d.option("at")))
-    address = state.address(s.key)
-    if state.funcs[s.key[0]].compute.kind == "inline":
-        raise refuse(f"{s.key[0]} is inlined and has no loop to stage anything at", "inlined",
-                     "compute it somewhere first")  # fmt: skip
-    source = _read_by(state, s, d.operands[0])
+    at, place = d.option("at"), ROOT
+    owner: Stage | None = None
+    if at is not None:
+        owner, loop = find_loop(state, str(at))
+        if state.funcs[owner.key[0]].compute.kind == "inline":
+            raise refuse(f"{owner.key[0]} is inlined and has no loop to stage anything at", "inlined",
+                         "compute it somewhere first")  # fmt: skip
+        place = Place("at", owner.key, loop)
+    readers = _readers(state, d, owner)
+    source = _read_by(state, readers[0], d.operands[0])
+    for s in readers[1:]:
+        _read_by(state, s, d.operands[0])
     rank = source.ndim if isinstance(source, Array) else source.rank
-    name = _new_name(state, d, f"{source.name}_{s.key[0]}")
+    name = new_name(state, d, f"{source.name}_{(owner or readers[0]).key[0]}")
     layout = _layout(d, rank, source.name)
     copy = _copy_of(source, name, rank, layout)
-    changed = replace(s, definition=_reading(s.definition, source, copy), scheduled=True)
-    state = state.with_stage(changed)
+    for s in readers:
+        state = state.with_stage(replace(s, definition=reading(s.definition, source, copy)))
+    if owner is not None:
+        state = state.with_stage(replace(state.stages[owner.key], scheduled=True))
     memory = str(d.option("in", "main"))
-    made = FuncState(copy, Place("at", s.key, loop), None, memory, layout, "cache_read", placed=True)
+    made = FuncState(copy, place, None, memory, layout, "cache_read", placed=True)
     assert copy.init is not None
     if not state.consumers(copy):
+        address = state.address(readers[0].key)
         raise refuse(f"{address} reads {source.name} only in its where(), which is not staged", "not-read")
     return state.with_func(made).with_stage(make_stage(copy.init))
+
+
+def _readers(state: State, d: Directive, owner: Stage | None) -> list[Stage]:
+    """The stages that a copy is for."""
+    named = d.option("for")
+    if named is not None:
+        return [find_stage(state, str(a)) for a in (named if isinstance(named, tuple) else (named,))]
+    if owner is not None:
+        return [owner]
+    name = d.operands[0]
+    found = [
+        s for s in state.stages.values()
+        if s.key[0] != name and name in tensors_of((*s.definition.lhs, *s.definition.values))
+    ]  # fmt: skip
+    if not found:
+        raise refuse(f"nothing reads {name}", "not-read", "name an array or a Func that a stage reads")
+    return found
 
 
 @directive("cache_write", "func", options=(_AT, Option("in", "memory", default="reg", shown=True), _NAME, _LAYOUT))
@@ -95,7 +131,7 @@ def cache_write(state: State, d: Directive) -> State:
     if memory == "reg" and threads is not None:
         raise refuse(f"the parallel loop {threads} stands inside {address}: its threads can't share registers",
                      "tile-race", "hold the tile at a loop inside it, or in main")  # fmt: skip
-    cache = WriteCache(loop, _new_name(state, d, f"{name}_tile"), memory, _layout(d, fs.func.rank, name), d.location)
+    cache = WriteCache(loop, new_name(state, d, f"{name}_tile"), memory, _layout(d, fs.func.rank, name), d.location)
     return state.with_stage(replace(s, write_cache=cache, scheduled=True))
 
 
@@ -123,10 +159,10 @@ def layout(state: State, d: Directive) -> State:
 def prefetch(state: State, d: Directive) -> State:
     """Touch what a tensor is needed for some iterations of a loop later: `prefetch A at C.update.k offset 4`.
 
-    A hint to the caches; values don't depend on it. Errors: schedule.not-read, schedule.prefetch-twice.
+    What is computed inside that loop counts too. A hint to the caches; values don't depend on it. Errors: schedule.not-read, schedule.prefetch-twice.
     """
     s, loop = find_loop(state, str(d.option("at")))
-    tensor = _any_read(state, s, d.operands[0])
+    tensor = _read_inside(state, s, loop, d.operands[0])
     if any(m.tensor == tensor.name and m.loop == loop for m in s.prefetches):
         raise refuse(f"{tensor.name} is prefetched at {state.loop_address(s.key, loop)} already", "prefetch-twice")
     vector = next((x.name for x in s.loops[: s.depth(loop) + 1] if x.mode == "vectorize"), None)
@@ -180,10 +216,21 @@ def _reaching(state: State, f: Func) -> dict[str, Tensor]:
     return out
 
 
-def _any_read(state: State, s: Stage, name: str) -> Tensor:
-    """The tensor `name` that a stage reads once inlined Funcs are substituted."""
+def _inside(state: State, s: Stage, loop: str) -> list[Stage]:
+    """A stage and all that is computed in one iteration of one of its loops."""
+    out, depth = [s], s.depth(loop)
+    for at in out:  # it grows on the way
+        for fs in state.funcs.values():
+            place = fs.compute
+            if place.kind == "at" and place.stage == at.key and (at is not s or s.depth(str(place.loop)) >= depth):
+                out.extend(state.stages_of(fs.func.name))
+    return out
+
+
+def _read_inside(state: State, s: Stage, loop: str, name: str) -> Tensor:
+    """The tensor `name` that one iteration of a loop reads once inlined Funcs are substituted."""
     found: dict[str, Tensor] = {}
-    for n, t in tensors_of(s.definition.roots).items():
+    for n, t in [x for at in _inside(state, s, loop) for x in tensors_of(at.definition.roots).items()]:
         if isinstance(t, Func) and n in state.funcs and state.funcs[n].compute.kind == "inline":
             found.update(_reaching(state, t))
         else:
@@ -201,7 +248,7 @@ def check_prefetches(state: State) -> None:
     """Raise ScheduleError if a stage does not read any more what is prefetched for it."""
     for s in state.stages.values():
         for mark in s.prefetches:
-            _any_read(state, s, mark.tensor)
+            _read_inside(state, s, mark.loop, mark.tensor)
 
 
 def _copy_of(source: Array | Func, name: str, rank: int, layout: IndexMap | None) -> Func:
@@ -224,8 +271,8 @@ def _copy_of(source: Array | Func, name: str, rank: int, layout: IndexMap | None
     return copy
 
 
-def _reading(d: Definition, source: Tensor, copy: Func) -> Definition:
-    """The definition with its loads of `source` (where() apart) taken from `copy`."""
+def reading(d: Definition, source: Tensor, copy: Func) -> Definition:
+    """The definition with its loads of `source` (where() apart) taken from `copy`. Both have the same axes."""
 
     def fn(n: Node, args: tuple[Node, ...]) -> Node:
         if n.op == "load" and n.attr[0] is source:
@@ -236,7 +283,8 @@ def _reading(d: Definition, source: Tensor, copy: Func) -> Definition:
     return replace(d, lhs=roots[: len(d.lhs)], values=roots[len(d.lhs) :])
 
 
-def _new_name(state: State, d: Directive, default: str) -> str:
+def new_name(state: State, d: Directive, default: str) -> str:
+    """The name that a directive gives to what it makes, or `default` (made unique); refused where it is taken."""
     taken = {p.name for p in state.pipeline.params} | set(state.funcs) | {t.name for t in state.pipeline.tables}
     taken |= {s.write_cache.name for s in state.stages.values() if s.write_cache is not None}
     given = d.option("name")

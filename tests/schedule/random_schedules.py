@@ -126,7 +126,17 @@ def cache_read(s: Schedule, choose: Choose, k: int) -> None:
     f = s.state.funcs.get(t)
     rank = f.func.rank if f is not None else next(a.ndim for a in s.pipeline.arrays if a.name == t)
     layout = _pick(choose, LAYOUTS[rank]) if rank in LAYOUTS and choose(2) else None
-    s.cache_read(t, at=_site(s, choose), layout=layout)
+    at = _site(s, choose) if choose(4) else None
+    s.cache_read(t, at=at, layout=layout, consumers=_consumers(s, choose) if choose(3) == 0 else None)
+
+
+def _consumers(s: Schedule, choose: Choose) -> list[str]:
+    stages = list(s.state.stages)
+    return [s.state.address(_pick(choose, stages)) for _ in range(1 + choose(2))]
+
+
+def clone(s: Schedule, choose: Choose, k: int) -> None:
+    s.clone(_func(s, choose), _consumers(s, choose))
 
 
 def cache_write(s: Schedule, choose: Choose, k: int) -> None:
@@ -142,5 +152,5 @@ def prefetch(s: Schedule, choose: Choose, k: int) -> None:
 
 _MOVES = [
     split, split, split, fuse, reorder, reorder, tile, mark, mark, serial, place, place, place, store, cache_read,
-    cache_write, cache_write, prefetch,
+    cache_read, clone, cache_write, cache_write, prefetch,
 ]  # fmt: skip
