@@ -1,10 +1,10 @@
 """What the command line does, as functions with results: everything there can be had here.
 
-from tilewright import commands
+    from tilewright import commands
 
-commands.show("examples/matmul.py", schedule="expert").buffers
-commands.verify("examples/matmul.py", schedule="expert").ok
-commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
+    commands.show("examples/matmul.py", schedule="expert").buffers
+    commands.verify("examples/matmul.py", schedule="expert").ok
+    commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
 
 The demonstration is `tilewright.demo.demo`.
 """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.commands.targets import UsageError, check_scalars, check_sizes, find_target, too_large
+from tilewright.commands.targets import UsageError, check_memory, check_scalars, check_sizes, find_target, too_large
 from tilewright.kernels import Kernel, check_mode
 from tilewright.schedule.schedule import Schedule
 
@@ -41,6 +41,7 @@ def simulate(
     t = find_target(target, schedule, statics, dtypes)
     known = check_sizes(t.pipeline, sizes)
     given = check_scalars(t.pipeline, scalars or {})
+    check_memory(t.pipeline, known)
     try:
         return run(t.pipeline, t.schedule, on, known, check_mode(mode or t.kernel.mode), given)
     except MemoryError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +13,12 @@ from typing import Any
 
 from tilewright.commands.files import SourceFile, UsageError, read_file, running
 from tilewright.kernels import Kernel
-from tilewright.lang.errors import Location, TilewrightError
+from tilewright.lang.errors import ArgumentError, Location, TilewrightError
 from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.values import index_values
 from tilewright.schedule.schedule import Schedule
 
-__all__ = ["Target", "UsageError", "check_scalars", "check_sizes", "find_target", "too_large"]
+__all__ = ["Target", "UsageError", "check_memory", "check_scalars", "check_sizes", "find_target", "too_large"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +190,31 @@ def check_scalars(p: Pipeline, scalars: Mapping[str, Any]) -> dict[str, Any]:
     return dict(scalars)
 
 
+def check_memory(p: Pipeline, sizes: Mapping[str, int], copies: int = 1) -> None:
+    """Refuse sizes at which `copies` of all inputs and outputs exceed this computer's memory (it would swap, or worse).
+
+    Raises UsageError `usage.size`. Extents that depend on more than the sizes are left out.
+    """
+    total = 0
+    for extents, t in [(a.extents, a.dtype) for a in p.arrays] + [(o.extents, o.dtype) for o in p.outputs]:
+        try:
+            total += math.prod(max(0, n) for n in index_values(extents, sizes)) * t.bytes
+        except ArgumentError:
+            continue
+    if total * copies > _memory():
+        raise too_large(p, sizes)
+
+
+def _memory() -> float:
+    """Bytes of physical memory; infinite where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
 def too_large(p: Pipeline, sizes: Mapping[str, int]) -> TilewrightError:
-    """The error where memory ran out."""
+    """The error where memory runs out."""
     shown = ", ".join(f"{k}={v}" for k, v in sizes.items())
     return UsageError(
         f"{p.name} at {shown} needs more memory than there is", code="usage.size", hint="give smaller sizes"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.compile import Compiled, compile_schedule
-from tilewright.commands.targets import Target, check_scalars, check_sizes, find_target, too_large
+from tilewright.commands.targets import Target, check_memory, check_scalars, check_sizes, find_target, too_large
 from tilewright.kernels import Kernel, check_mode
 from tilewright.lang import exactness, judging, samples
 from tilewright.lang.binding import bind
@@ -27,6 +27,9 @@ from tilewright.schedule.text import format_directive
 # Sizes where none are given: primes, so that tiles have tails; smaller ones for kernels with many sizes. The larger
 # ones come first, as extents come before the widths of what slides over them.
 _DEFAULT_SIZES = ((83, 71, 67), (31, 29, 23, 19), (13, 11, 7, 5, 3))
+
+
+_COPIES = 8  # of all data that are alive at once: f64 values with bounds, exact and random data, several results
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ def verify(
     p = t.pipeline
     given = check_scalars(p, scalars or {})
     known = check_sizes(p, _default_sizes(p, given) | dict(sizes)) if sizes else _default_sizes(p, given)
+    check_memory(p, known, copies=_COPIES)
     try:
         return _verify(t, known, given, chosen, seed)
     except MemoryError:

@@ -49,7 +49,7 @@ def read_tw(source: Path | str) -> list[Block]:
             starts.append((k, head[1]))
         elif not starts:
             _check_preamble(line.strip(), Location(origin, k + 1, 1))
-    ends = [k for k, _ in starts[1:]] + [len(lines)]
+    ends = [k for k, _ in starts[1:]] + [len(lines)] * bool(starts)
     return [
         Block(kind, "\n".join(lines[k:end]).rstrip() + "\n", origin, k + 1)
         for (k, kind), end in zip(starts, ends, strict=True)

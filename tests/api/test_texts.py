@@ -66,6 +66,13 @@ def test_errors_name_the_place_in_the_file(tmp_path: Path, blocks: tuple[str, ..
     assert e.value.code.startswith(code) and says in str(e.value), str(e.value)
 
 
+@pytest.mark.parametrize("text", ["", "tilewright 1\n", "# nothing yet\n"])
+def test_a_file_without_kernels(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file.tw").write_text(text)
+    file = tw.read(tmp_path / "file.tw")
+    assert (file.kernels, file.schedules) == ({}, ())
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         tw.read(tmp_path / "nothing.tw")
