@@ -266,7 +266,7 @@ def raise_kernel_code(code: int, p: Pipeline, state: State, mode: str) -> None:
     raise BoundsError(
         asked[which] if 0 <= which < len(asked) else f"{p.name}: requirement {code - 100} does not hold",
         code="bounds.schedule", where=user_location(),
-        hint="this schedule reads more than the algorithm needs: give larger inputs, or use another tail",
+        hint="the schedule asks for it: call with sizes for which it holds, or change that directive",
     )  # fmt: skip
 
 

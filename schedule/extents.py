@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.lang import simplify
 from tilewright.lang.intervals import Interval
-from tilewright.lang.ir import integer
+from tilewright.lang.ir import Node, integer
+from tilewright.schedule.extension import known_box, output_range, promised_outputs, solved
 from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.state import Split, Stage, State, versioned
 
@@ -17,10 +20,11 @@ def surely_symbolic(state: State, s: Stage, loop: str) -> bool:
     """
     unique, shown = versioned(s)
     known: dict[str, int | None] = {}  # extents where they are settled; None: symbolic
-    known.update(_axes(state, s))
+    sizes = solved(c for c, _ in promised_outputs(state))
+    known.update(_axes(state, s, sizes))
     if s.definition.rdom is not None:
         for name, (start, stop) in s.definition.rdom.ranges.items():
-            known[name] = constant_extent(Interval(start, simplify.sub(stop, integer(1))))
+            known[name] = constant_extent(*known_box((Interval(start, simplify.sub(stop, integer(1))),), sizes))
     for t in unique.transforms:
         if isinstance(t, Split):
             whole = known.get(t.parent)
@@ -34,14 +38,14 @@ def surely_symbolic(state: State, s: Stage, loop: str) -> bool:
     return known.get(name, 0) is None
 
 
-def _axes(state: State, s: Stage) -> dict[str, int | None]:
+def _axes(state: State, s: Stage, sizes: Mapping[Node, Node]) -> dict[str, int | None]:
     """The extents of a stage's pure variables, where they are those of an output."""
     f = s.definition.func
     outputs = [o for o in state.pipeline.outputs if o.func is f]
     out: dict[str, int | None] = {}
     for axis, v in enumerate(s.definition.lhs):
         if v.op == "var" and outputs:
-            spans = [Interval(o.starts[axis], simplify.sub(o.stops[axis], integer(1))) for o in outputs]
+            spans = known_box(tuple(output_range(o, axis) for o in outputs), sizes)
             if None in map(constant_extent, spans):
                 out[v.attr] = None
     return out

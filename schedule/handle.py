@@ -129,6 +129,18 @@ class Handle:
         """How the elements lie in the buffer, such as `i j -> j//8 i j%8`."""
         return self._place("layout", layout=index_map)
 
+    def bound(self, axis: str, start: int, extent: Value) -> Handle:
+        """The promise that an axis is needed over start..start + extent."""
+        return self._place("bound", over=axis, by=extent, offset=start)
+
+    def align(self, axis: str, modulus: Value, remainder: int = 0) -> Handle:
+        """What is computed starts and ends at multiples of `modulus` (plus `remainder`) along an axis."""
+        return self._place("align", over=axis, by=modulus, offset=remainder)
+
+    def pad(self, axis: str, multiple: Value) -> Handle:
+        """The stored extent of an axis is rounded up to a multiple."""
+        return self._place("pad", over=axis, by=multiple)
+
     # How ------------------------------------------------------------------------------------------------------------
 
     @property

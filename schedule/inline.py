@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.lang import ir
 from tilewright.lang.contract import contract
@@ -29,6 +29,15 @@ class Body:
     @property
     def roots(self) -> tuple[Node, ...]:
         return (*self.lhs, *self.values, *self.predicates)
+
+    def known(self, sizes: Mapping[Node, Node]) -> Body:
+        """The same with sizes by what is known of them."""
+        if not sizes:
+            return self
+        roots = ir.substitute(self.roots, sizes)
+        a, b = len(self.lhs), len(self.lhs) + len(self.values)
+        predicates = tuple(c for c in roots[b:] if c is not ir.TRUE)
+        return replace(self, lhs=tuple(roots[:a]), values=tuple(roots[a:b]), predicates=predicates)
 
     def reads(self, tensor: object) -> bool:
         return any(n.attr[0] is tensor for n in ir.leaves(self.roots, "load"))

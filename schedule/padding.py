@@ -1,4 +1,4 @@
-"""What `round_up` asks of the inputs: whole tiles may need more of them than the algorithm does."""
+"""What larger regions (`round_up`, `bound`, `align`) ask of the inputs: they may need more than the algorithm does."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.regions import reads
 from tilewright.lang.types import bool_
+from tilewright.schedule.extension import known
+from tilewright.schedule.idle import over_all
 from tilewright.schedule.inline import Body
 from tilewright.schedule.nest import Box
 from tilewright.schedule.ranges import extent, project
@@ -21,33 +23,34 @@ if TYPE_CHECKING:
 
 
 def requirements(
-    state: State, bodies: Mapping[Key, Body], funcs: Mapping[str, Built]
+    state: State, bodies: Mapping[Key, Body], funcs: Mapping[str, Built], sizes: Mapping[Node, Node]
 ) -> Iterator[tuple[Node, str]]:
-    """(condition, meaning): every input holds what stages that round up, and those that they read, need of it."""
+    """(condition, meaning): every input holds what Funcs with larger regions, and those that they read, need of it."""
     for name in _affected(state):
         built = funcs.get(name)
         if built is None:
             continue
-        empty = _empty(built.region)
+        idle = _or(_empty(built.region), negated(over_all(built.guard, built.site)))
         for key, ranges in built.stages.items():
             for r in reads(bodies[key], ranges.env(0)):  # type: ignore[arg-type]
                 array = r.tensor.inout if isinstance(r.tensor, InoutFunc) else r.tensor
                 if isinstance(array, Array):
-                    for k, (i, e) in enumerate(zip(r.box, array.extents, strict=True)):
+                    for k, (i, e) in enumerate(zip(r.box, known(array.extents, sizes), strict=True)):
                         fits = _fits(project(i, built.site), e, state.address(key), array.name)
                         if fits is not ir.TRUE:
-                            yield _or(empty, fits), (
-                                f"axis {k} of {array.name} holds what the schedule's round_up tails need of it for "
-                                f"{state.address(key)}; use tail guard or shift"
+                            yield _or(idle, fits), (
+                                f"axis {k} of {array.name} holds what the larger region of {state.address(key)} needs of "
+                                "it (round_up, bound or align); use tail guard or shift, or leave bound and align out"
                             )
 
 
 def _affected(state: State) -> list[str]:
-    """Funcs that round up and all that they are computed from."""
+    """Funcs that round up, have bounds or are aligned, and all that they are computed from."""
     todo = [
         key[0] for key, s in state.stages.items()
         if any(isinstance(t, Split) and t.tail == ROUND_UP for t in s.transforms)
     ]  # fmt: skip
+    todo += [name for name, fs in state.funcs.items() if fs.bounds or fs.aligns]
     found: dict[str, None] = {}
     while todo:
         name = todo.pop()
@@ -59,8 +62,8 @@ def _affected(state: State) -> list[str]:
 
 def _fits(r: Interval, e: Node, stage: str, array: str) -> Node:
     if r.lo is None or r.hi is None:
-        raise refuse(f"what {stage} needs of {array} with its round_up tail has no bounds", "tail",
-                     "use tail guard or shift")  # fmt: skip
+        raise refuse(f"what {stage} needs of {array} with its larger region has no bounds", "tail",
+                     "use tail guard or shift, or leave bound and align out")  # fmt: skip
     low = simplify.compare("ge", r.lo, integer(0))
     return simplify.conjunction(low, simplify.compare("lt", r.hi, e))
 
@@ -78,3 +81,8 @@ def _or(a: Node, b: Node) -> Node:
     if ir.TRUE in (a, b):
         return ir.TRUE
     return b if a is ir.FALSE else a if b is ir.FALSE else ir.node("or", bool_, (a, b))
+
+
+def negated(c: Node) -> Node:
+    """The opposite of a condition over sizes."""
+    return ir.FALSE if c is ir.TRUE else ir.TRUE if c is ir.FALSE else ir.node("not", bool_, (c,))

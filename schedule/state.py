@@ -161,6 +161,9 @@ class FuncState:
     folds: tuple[tuple[int, int], ...] = ()  # (axis, extent): the axis wraps around in the buffer
     hoisted: Place | None = None  # where the buffer is allocated, if further out than where it is stored
     slots: int = 1  # more than one: a ring that is filled by asynchronous copies
+    bounds: tuple[tuple[int, int, int], ...] = ()  # (axis, start, extent): what is promised of the region
+    aligns: tuple[tuple[int, int, int], ...] = ()  # (axis, modulus, remainder) of the ends of what is computed
+    pads: tuple[tuple[int, int], ...] = ()  # (axis, n): the stored extent is a multiple of n
 
     @property
     def stored(self) -> Place:

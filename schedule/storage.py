@@ -8,6 +8,7 @@ from tilewright.lang import simplify
 from tilewright.lang.func import Func
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import integer
+from tilewright.schedule import extension
 from tilewright.schedule.layout import IndexMap
 from tilewright.schedule.nest import Box, Storage
 from tilewright.schedule.ranges import ZERO, Range, constant_extent, extent, project
@@ -48,6 +49,13 @@ def make(f: Func, box: Box, site: Site, memory: str, layout: IndexMap | None, na
         label = name if len(f.dtypes) == 1 else f"{name}.{k}"
         out.append(Storage(f, k, label, t, origin, tuple(extents), memory, layout))  # type: ignore[arg-type]
     return tuple(out)
+
+
+def padded(fs: FuncState, made: Storages) -> Storages:
+    """Axes whose stored extent is rounded up."""
+    if not fs.pads:
+        return made
+    return tuple(replace(s, extents=extension.padded(fs, s.extents)) for s in made)
 
 
 def folded(fs: FuncState, needed: Box, site: Site, made: Storages) -> Storages:

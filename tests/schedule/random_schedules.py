@@ -150,7 +150,19 @@ def prefetch(s: Schedule, choose: Choose, k: int) -> None:
     s.prefetch(_pick(choose, tensors), at=_site(s, choose), distance=1 + choose(3))
 
 
+def region(s: Schedule, choose: Choose, k: int) -> None:
+    name = _func(s, choose)
+    axis = _pick(choose, [v.attr for v in s.state.funcs[name].func.args] or ["none"])
+    kind = choose(5)
+    if kind == 0:
+        s[name].bound(axis, choose(4) - 2, 1 + choose(9))
+    elif kind < 3:
+        s[name].align(axis, 1 + choose(4), choose(4) - 1)
+    else:
+        s[name].pad(axis, 1 + choose(5))
+
+
 _MOVES = [
     split, split, split, fuse, reorder, reorder, tile, mark, mark, serial, place, place, place, store, cache_read,
-    cache_read, clone, cache_write, cache_write, prefetch,
+    cache_read, clone, cache_write, cache_write, prefetch, region,
 ]  # fmt: skip
