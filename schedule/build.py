@@ -486,7 +486,7 @@ class Builder:
         if s.key[1] < 0:
             return []  # the pure definition writes every point
         load = Produce("load", cache.name, tile, whole, tiles.copy(f, tile, whole, f"{cache.name}.load", shape))
-        if self._folded_init(s.key[0]) is None:
+        if s.key[1] > 0 or self._folded_init(s.key[0]) is None:
             return [load]
         init = self.bodies[(s.key[0], -1)]
         fresh = Produce("init", cache.name, tile, whole, tiles.define(init, tile, whole, f"{cache.name}.init", shape))

@@ -20,7 +20,7 @@ from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.schedule import Schedule
 from tilewright.testing import assert_bitwise
 
-SHAPES = [dict(M=1, N=1, K=1), dict(M=7, N=5, K=3), dict(M=16, N=8, K=4), dict(M=13, N=33, K=9), dict(M=0, N=6, K=0), dict(M=5, N=0, K=2)]
+SHAPES = [{"M": 1, "N": 1, "K": 1}, {"M": 7, "N": 5, "K": 3}, {"M": 16, "N": 8, "K": 4}, {"M": 13, "N": 33, "K": 9}, {"M": 0, "N": 6, "K": 0}, {"M": 5, "N": 0, "K": 2}]
 
 
 def flat(result: Any) -> list[np.ndarray]:

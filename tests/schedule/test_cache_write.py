@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
-from tests.schedule.algorithms import ALL, accumulate, histogram, matmul, prefix_sum
+from tests.schedule.algorithms import ALL, M, N, accumulate, histogram, made, matmul, prefix_sum
 from tests.schedule.helpers import good, refused
+from tilewright.lang import expr
+from tilewright.lang.func import func
+from tilewright.lang.symbols import rdom
+from tilewright.lang.symbols import vars as variables
+from tilewright.lang.types import i32
 from tilewright.schedule.schedule import Schedule
 
 
@@ -25,6 +32,17 @@ def test_reduction_outside_the_tile(golden):
     golden(f"{s}\n\n{good(s)}")
 
 
+def test_a_tile_owns_no_more_than_the_splits_around_it():
+    """Points beyond the tail of a split within a split belong to the next outer tile, which may run first."""
+    s = Schedule(matmul())
+    for stage in ("C.init", "C.update"):
+        h = s[stage].split("j", "jo", "jt", 4).split("jt", "jm", "ji", 3).reorder("jm", "jo", "ji")
+        h.parallel("jm").unroll("ji")
+    s.cache_write("C", at="C.init.jo", memory="main")
+    s.cache_write("C", at="C.update.jo", memory="main")
+    good(s)
+
+
 def test_inout_is_loaded():
     s = Schedule(accumulate())
     s["C.update"].split("i", "io", "ii", 2)
@@ -42,6 +60,27 @@ def test_every_loop_of_every_stage(name):
                 s[f].compute_root()
             s.cache_write(key[0], at=s.state.loop_address(key, loop.name), memory="main")
             good(s)
+
+
+def test_a_tile_in_every_stage():
+    """Only the first update computes initial values; later ones load what the one before has stored."""
+
+    def twice(A: i32[M, N]):
+        i, j = variables("i j")
+        k = rdom(k=3).k
+        p = func("p")
+        p[i, j] = A[i, j]
+        p[i, j] += A[i, j] * expr.cast(i32, k)
+        p[i, j] = p[i, j] * 2 + A[i, j]
+        return p[:M, :N]
+
+    p = made(twice)
+    first = Schedule(p).state.stages
+    for loops in product(*([x.name for x in first[key].loops] for key in first)):
+        s = Schedule(p)
+        for key, loop in zip(first, loops, strict=True):
+            s.cache_write("p", at=s.state.loop_address(key, loop), memory="main")
+        good(s)
 
 
 def test_scatter_is_loaded_and_stored():
