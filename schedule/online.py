@@ -1,0 +1,302 @@
+"""Groups of dependent reductions that run together in one pass over blocks of their domain: what a state knows of them.
+
+A group has a Func of its own without values, whose one update has the loop over the blocks. The updates of its members
+run over the block at hand, inside that loop; their pure definitions stand before it. A member that follows others has
+one stage more, `l.repair`, which runs before its update in a block where one of those has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.func import Definition, Func
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.symbols import Domain
+from tilewright.schedule import online_algebra as rule
+from tilewright.schedule.inline import Body, effective
+from tilewright.schedule.state import (
+    REPAIR,
+    FuncState,
+    Group,
+    Key,
+    Loop,
+    Place,
+    Stage,
+    State,
+    make_stage,
+    refuse,
+)
+
+_UPDATE = 0
+
+
+def group(state: State, members: tuple[str, ...], over: str, block: int, name: str) -> State:
+    """The state in which the reductions `members` are one pass over blocks of `block` points of `over`."""
+    for n in members:
+        _check_member(state, n, over)
+    _check_together(state, members)
+    bodies = effective(state, "strict")
+    domain = _domain(state, bodies, members)
+    found: dict[Func, rule.Member] = {}
+    repairs: dict[str, list[rule.Repair]] = {}
+    for n in members:
+        try:
+            late = rule.member(bodies[(n, _UPDATE)], bodies[(n, -1)])
+            _check_reads(state, late, n, members, found)
+            repairs[n] = rule.repairs(late, found)
+        except rule.NoSplitError as e:
+            where = state.stages[(n, _UPDATE)].definition.location
+            raise refuse(f"{n} can't be kept up in a single pass: {e}", "online-split",
+                         "its terms must be products of something and of exponentials, exp(x - r)", where) from None  # fmt: skip
+        _check_domain(late, repairs[n], found, n)
+        found[late.body.func] = late
+    return _install(state, members, over, block, name, domain, found, repairs)
+
+
+# Legality -------------------------------------------------------------------------------------------------------
+
+
+def _check_member(state: State, name: str, over: str) -> None:
+    fs = state.funcs[name]
+    keys = [s.key[1] for s in state.stages_of(name)]
+    if state.group_of(name) is not None:
+        raise refuse(f"{name} is in a group already", "online-twice", "say the whole group in one directive")
+    if keys != [-1, _UPDATE]:
+        raise refuse(f"{name} is no reduction of one pure definition and one update", "online-form",
+                     "other Funcs that the group uses are computed in its block loop, or before it")  # fmt: skip
+    stage = state.stages[(name, _UPDATE)]
+    d = stage.definition
+    if d.rdom is None or over not in d.rdom.ranges:
+        has = ", ".join(d.rdom.ranges) if d.rdom is not None else "none"
+        raise refuse(f"{state.address(stage.key)} has no reduction variable {over}", "online-variable",
+                     f"its reduction variables: {has}; a reduction in lanes or parts is made after online")  # fmt: skip
+    if not all(i.op == "var" for i in d.lhs):
+        raise refuse(f"{name} is not updated at its own Vars", "online-form", "write name[i, j] += ...", d.location)
+    if fs.compute.kind == "inline" or fs.store is not None or fs.folds or fs.slots > 1:
+        raise refuse(f"{name} is inlined or its storage is scheduled", "online-storage", "say online first")
+    if stage.write_cache is not None or any(x.name == over and x.mode != "serial" for x in stage.loops):
+        raise refuse(f"{state.address(stage.key)} has a tile, or its loop {over} is no ordinary one", "online-loops",
+                     "say online first: later directives are about the block")  # fmt: skip
+
+
+def _check_together(state: State, members: tuple[str, ...]) -> None:
+    if len(set(members)) != len(members):
+        raise refuse("a reduction is named twice", "online-twice", "name each once, in the order of their uses")
+    places = {n: state.funcs[n].compute for n in members}
+    if len(set(places.values())) != 1:
+        raise refuse(f"{', '.join(members)} are not computed at the same place", "online-place",
+                     "compute_at the same loop for all of them, or compute_root")  # fmt: skip
+
+
+def _check_reads(
+    state: State, late: rule.Member, name: str, members: tuple[str, ...], found: Mapping[Func, rule.Member]
+) -> None:
+    """Members use earlier ones directly (through what is inlined), at points that do not run with the reduction."""
+    for n in ir.leaves(late.body.roots, "load"):
+        f = n.attr[0]
+        if f is late.body.func:
+            continue
+        if f in found:
+            if ir.leaves(n.args, "rvar") or n in ir.leaves(late.body.predicates, "load"):
+                raise rule.NoSplitError(f"it uses {f.name} at a point that changes with the reduction, or in its where()")
+        elif isinstance(f, Func) and f.name in state.funcs:
+            between = [m for m in members if m in _reaching(state, f.name)]
+            if between:
+                raise rule.NoSplitError(
+                    f"it reads {f.name}, which uses {between[0]}: "
+                    + ("name the reductions in the order of their uses" if f.name in members else f"inline {f.name} first")
+                )
+
+
+def _reaching(state: State, name: str) -> set[str]:
+    """All Funcs that a Func is made from, itself included."""
+    found, todo = {name}, [name]
+    while todo:
+        for p in state.producers(todo.pop()):
+            if p not in found:
+                found.add(p)
+                todo.append(p)
+    return found
+
+
+def _check_domain(late: rule.Member, repairs: list[rule.Repair], found: Mapping[Func, rule.Member], name: str) -> None:
+    """The reductions run over the same points: the same conditions, at the points of the earlier one that are used."""
+    own = {rule.named(p) for c in late.body.predicates for p in ir.spread(c, "and")}
+    for r in repairs:
+        early = found[r.source.attr[0]]
+        at = dict(zip(early.body.lhs, r.source.args, strict=True))
+        moved = ir.substitute(early.body.predicates, at)
+        if {rule.named(p) for c in moved for p in ir.spread(c, "and")} != own:
+            raise refuse(f"{name} and {early.body.func.name} do not run over the same points", "online-domain",
+                         "give their reduction domains the same where()", late.body.location)  # fmt: skip
+
+
+def _domain(state: State, bodies: Mapping[Key, Body], members: tuple[str, ...]) -> dict[str, tuple[Node, Node]]:
+    """The ranges of the members' reduction variables, which are the same."""
+    first = bodies[(members[0], _UPDATE)].rdom
+    assert first is not None
+    for n in members[1:]:
+        d = bodies[(n, _UPDATE)].rdom
+        assert d is not None
+        if dict(d.ranges) != dict(first.ranges):
+            raise refuse(f"{n} and {members[0]} do not run over the same box", "online-domain",
+                         "their reduction domains must have the same ranges")  # fmt: skip
+    return dict(first.ranges)
+
+
+def check_groups(state: State) -> None:
+    """Raise ScheduleError where later directives took a group apart."""
+    from tilewright.schedule.sites import Sites
+
+    for g in state.groups:
+        s = state.stages[g.key]
+        if s.loops != (Loop(g.loop, True),) or s.transforms or s.write_cache is not None:
+            raise refuse(f"the block loop {state.loop_address(g.key, g.loop)} runs in order, as a whole", "online-blocks",
+                         "change the loops of the stages inside it")  # fmt: skip
+        places = {n: state.funcs[n].compute for n in (*g.members, g.name)}
+        if len(set(places.values())) != 1:
+            raise refuse(f"{', '.join(g.members)} are computed together", "online-place",
+                         "compute_at moves all of them")  # fmt: skip
+        sites = Sites(state)
+        for name, fs in state.funcs.items():
+            if name in g.members or fs.compute.kind == "inline" or not _between(state, g, name):
+                continue
+            if (g.key, g.loop) not in sites.around(name):
+                raise refuse(
+                    f"{name} stands between the reductions {', '.join(g.members)}: it uses one and another uses it",
+                    "online-between", f"compute it at {state.loop_address(g.key, g.loop)}, or inline it",
+                )  # fmt: skip
+
+
+def _between(state: State, g: Group, name: str) -> bool:
+    if not set(g.members) & _reaching(state, name):
+        return False
+    return any(name in _reaching(state, m) for m in g.members)
+
+
+# The new state --------------------------------------------------------------------------------------------------
+
+
+def _install(
+    state: State, members: tuple[str, ...], over: str, block: int, name: str, ranges: dict[str, tuple[Node, Node]],
+    found: Mapping[Func, rule.Member], repairs: Mapping[str, list[rule.Repair]],
+) -> State:  # fmt: skip
+    start, stop = ranges[over]
+    loop = f"{over}_b"
+    count = simplify.floordiv(simplify.add(simplify.sub(stop, start), integer(block - 1)), integer(block))
+    driver = Func(name, ())
+    blocks = Domain({loop: (integer(0), count)})
+    blocks.frozen = True
+    driver.updates.append(Definition(driver, 0, (), (), blocks, None))
+    g = Group(name, members, over, loop, block, tuple(state.stages[(n, _UPDATE)].definition for n in members))
+    place = state.funcs[members[0]].compute
+    state = state.with_func(FuncState(driver, place, origin="online", placed=True))
+    state = state.with_stage(replace(make_stage(driver.updates[0]), scheduled=True))
+    var = ir.var(state.loop_address(g.key, loop))
+    low = simplify.add(start, simplify.mul(var, integer(block)))
+    high = simplify.minimum(stop, simplify.add(low, integer(block)))
+    for n in members:
+        stage = state.stages[(n, _UPDATE)]
+        state = state.with_stage(replace(stage, definition=_in_block(stage.definition, over, (low, high))))
+        state = state.with_func(replace(state.funcs[n], placed=True))
+    here = Place("at", g.key, loop)
+    taken = _Names(state)
+    before: dict[Func, Func] = {}
+    for n in members:
+        for r in repairs[n]:
+            source = r.source.attr[0]
+            if source not in before:
+                before[source] = _copy(source, taken(f"{source.name}_before"))
+                state = _add(state, before[source], here)
+        if repairs[n]:
+            state = _with_repair(state, n, found, repairs[n], before, here, taken)
+    g = replace(g, before=tuple(f.name for f in before.values()))
+    state = replace(state, groups=(*state.groups, g))
+    if any(repairs.values()):
+        state = replace(state, reassociations=(*state.reassociations, f"online {' '.join(members)}"))
+    return state
+
+
+class _Names:
+    """Names for Funcs of ours that nothing else has."""
+
+    def __init__(self, state: State):
+        self.used = {p.name for p in state.pipeline.params} | set(state.funcs)
+
+    def __call__(self, base: str) -> str:
+        name, k = base, 1
+        while name in self.used:
+            name, k = f"{base}_{k}", k + 1
+        self.used.add(name)
+        return name
+
+
+def _in_block(d: Definition, over: str, ends: tuple[Node, Node]) -> Definition:
+    """The update over the points of one block."""
+    assert d.rdom is not None
+    domain = Domain({**d.rdom.ranges, over: ends}, d.rdom.location)
+    moved = {d.rdom.rvar(n): domain.rvar(n) for n in d.rdom.ranges}
+    domain.predicates = tuple(ir.substitute(d.predicates, moved))
+    domain.frozen = True
+    values = tuple(ir.substitute(d.values, moved))
+    return Definition(d.func, d.number, d.lhs, values, domain, d.location)
+
+
+def _copy(source: Func, name: str) -> Func:
+    """The value that a reduction had before the block."""
+    f = Func(name, source.dtypes)
+    t = source.dtypes[0].compute
+    f.init = Definition(f, -1, source.args, (ir.node("load", t, source.args, (source, 0)),), None, None)
+    f.frozen_by = "online"
+    return f
+
+
+def _add(state: State, f: Func, place: Place) -> State:
+    assert f.init is not None
+    return state.with_func(FuncState(f, place, origin="online", placed=True)).with_stage(make_stage(f.init))
+
+
+def _with_repair(
+    state: State, name: str, found: Mapping[Func, rule.Member], repairs: list[rule.Repair],
+    before: Mapping[Func, Func], here: Place, taken: _Names,
+) -> State:  # fmt: skip
+    """The stage `name.repair`, and a Func for what it multiplies by where that is the same for several elements."""
+    late = found[state.funcs[name].func]
+    old, changes, moved = {}, {}, []
+    for r in repairs:
+        old[r.source] = ir.node("load", r.source.dtype, r.source.args, (before[r.source.attr[0]], 0))
+        moved.append(rule.changed(r, old[r.source]))
+        change = r.change(old[r.source], r.source)
+        axes = tuple(v for v in late.body.lhs if v in ir.leaves((change,), "var"))
+        if len(axes) < len(late.body.lhs):
+            ratio = Func(taken(f"{name}_change"), (change.dtype,))
+            ratio.init = Definition(ratio, -1, axes, (change,), None, None)
+            ratio.frozen_by = "online"
+            state = _add(state, ratio, here)
+            change = ir.node("load", change.dtype, axes, (ratio, 0))
+        changes[r.source] = change
+    condition = moved[0]
+    for c in moved[1:]:
+        condition = ir.node("or", c.dtype, (condition, c))
+    domain = Domain({})
+    domain.predicates = (condition,)
+    domain.frozen = True
+    value = rule.repaired(late, repairs, old, changes)
+    d = Definition(late.body.func, REPAIR, late.body.lhs, (value,), domain, late.body.location)
+    return state.with_stage(make_stage(d))
+
+
+def moved(state: State, fs: FuncState, place: Place) -> State:
+    """A Func computed at another place, with the whole group if it is in one."""
+    g = state.group_of(fs.func.name)
+    for n in (*g.members, g.name) if g is not None else (fs.func.name,):
+        state = state.with_func(replace(state.funcs[n], compute=place, placed=True))
+    return state
+
+
+def emitted(state: State, g: Group) -> Iterator[Stage]:
+    """The members' stages in a block, in order."""
+    for n in g.members:
+        yield from (state.stages[k] for k in ((n, REPAIR), (n, _UPDATE)) if k in state.stages)
