@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.edges import compact
 from tilewright.codegen.flatten import flatten
 from tilewright.codegen.partition import partition
 from tilewright.codegen.requirements import requirements
@@ -24,13 +25,14 @@ from tilewright.schedule.state import State
 @dataclass(frozen=True)
 class Request:
     """What is to be lowered: the state, the numeric mode, the C symbol, the stride class of every argument; with
-    `debug`, promises are checked (see `flatten`)."""
+    `debug`, promises are checked (see `flatten`); `native`: buffers may be added that only save code."""
 
     state: State
     mode: str
     symbol: str
     classes: tuple[str, ...]
     debug: bool = False
+    native: bool = True
 
 
 @dataclass
@@ -62,6 +64,10 @@ def _partition(p: Any, r: Request) -> Any:
     return replace(p, body=partition(p.body))
 
 
+def _edges(p: Any, r: Request) -> Any:
+    return replace(p, body=compact(p.body)) if r.native else p
+
+
 def _functions(p: Any, r: Request) -> Any:
     """Mathematical functions by their definitions; `likely` marks and promises have done their work."""
     fuse = r.mode != "strict"
@@ -86,6 +92,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("flatten", _flatten),
     ("single", _single),
     ("partition", _partition),
+    ("edges", _edges),
     ("functions", _functions),
     ("work", _work),
 )

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.edges import rolled, weight
 from tilewright.codegen.prove import conjuncts
 from tilewright.lang import ir, simplify
 from tilewright.lang.intervals import Interval, bounds
@@ -116,7 +117,7 @@ def _part(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
     if middle is None:
         return _part_uniform(loop, lanes)
     begin, end, clean = middle
-    edge = _lane_by_lane(loop.body if _weight(loop.body) <= _LARGE else plain)
+    edge = rolled(_lane_by_lane(loop.body if weight(loop.body) <= _LARGE else plain))
     return L.block(*_edges(loop, begin, end, edge, L.For(loop.var, begin, end, loop.mode, clean)))
 
 
@@ -191,15 +192,6 @@ def _rest(n: Node, var: Node, k: int) -> Node:
 
 
 _LARGE = 64  # stores after unrolling, beyond which an edge is not parted again
-
-
-def _weight(s: L.Stmt) -> int:
-    match s:
-        case L.For(_, start, stop, L.UNROLL, body) if start.op == stop.op == "const":
-            return max(0, stop.attr - start.attr) * _weight(body)
-        case L.Store():
-            return 1
-    return sum(map(_weight, L.children(s)))
 
 
 def _part_uniform(loop: L.For, lanes: Lanes) -> L.For:

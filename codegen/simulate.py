@@ -66,7 +66,7 @@ def run(p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], m
     bound = bind(p, (), values, dict(sizes))
     classes = (CONTIGUOUS,) * len(argument_roles(p))
     symbol = abi.symbol(p.name, "simulated")
-    program = lower(Request(state, mode, symbol, classes)).program
+    program = lower(Request(state, mode, symbol, classes, native=False)).program
     footprint = footprints(machine, live_points(program, bound))
     check_capacity(machine, footprint)
     text = emit(program, instrument=True)
