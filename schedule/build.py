@@ -7,7 +7,7 @@ place reads. Then the nest is emitted producers first.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilewright.lang import ir, simplify
@@ -17,14 +17,13 @@ from tilewright.lang.intervals import Interval, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output
 from tilewright.lang.regions import Read, Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
-from tilewright.schedule import extension, idle, padding, storage, tiles
+from tilewright.schedule import blocks, extension, fusing, idle, padding, storage, tiles
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.nest import (
     Allocation,
     Assign,
     Box,
     Guard,
-    LoopNode,
     Nest,
     NestNode,
     PrefetchNode,
@@ -32,6 +31,7 @@ from tilewright.schedule.nest import (
     Storage,
     sequence,
 )
+from tilewright.schedule.peeling import loop_node
 from tilewright.schedule.ranges import (
     ONE,
     ZERO,
@@ -47,6 +47,7 @@ from tilewright.schedule.sliding import Slide, slide
 from tilewright.schedule.state import FuncState, Key, Place, Stage, State, refuse
 
 Site = tuple[Range, ...]  # the loops around a place, outermost first
+Enter = Callable[[int, Tensor], NestNode]  # the nest of a stage from a loop on
 
 
 @dataclass(eq=False)
@@ -59,6 +60,11 @@ class Built:
     site: Site
     guard: Node = ir.TRUE  # where it fails, nothing that reads this Func runs
     stages: dict[Key, StageRanges] = field(default_factory=dict)
+    sites: dict[Key, Site] = field(default_factory=dict)  # of stages that stand elsewhere (in a block loop)
+
+    def around(self, key: Key) -> Site:
+        """The loops around those of one of its stages."""
+        return self.sites.get(key, self.site)
 
 
 class Builder:
@@ -85,6 +91,8 @@ class Builder:
     def infer(self) -> None:
         names = [n for n in self.state.order if self.state.funcs[n].compute.kind != "inline"]
         for name in reversed(names):
+            if any(g.name == name for g in self.state.groups):
+                continue  # made with the first member
             fs = self.state.funcs[name]
             uses = [*self._output_uses(fs.func), *self._consumed(fs)]
             boxes = [u.box for u in uses]
@@ -105,6 +113,7 @@ class Builder:
                 region, notes = slide(region, between, [self.bodies[s.key] for s in stages])
                 self.slides[name] = notes
             built = Built(fs, needed, region, site)
+            built.sites = blocks.sites(self, built, stages)
             if uses and not isinstance(fs.func, InoutFunc):
                 built.guard = idle.once(any_runs(uses), between)
             for s in stages:
@@ -117,7 +126,8 @@ class Builder:
 
     def ranges(self, s: Stage, region: Box, shifted: bool = True) -> StageRanges:
         body = self.bodies[s.key]
-        return stage_ranges(s, body, self._domain(body, region), self.state.address(s.key), shifted)
+        return stage_ranges(s, body, self._domain(body, region), self.state.address(s.key), shifted,
+                            fusing.shared_vars(self.state, s))  # fmt: skip
 
     def _domain(self, body: Body, region: Box) -> dict[Node, Interval]:
         env = domain(body, region)  # type: ignore[arg-type]
@@ -139,8 +149,7 @@ class Builder:
             return ()
         assert place.stage is not None and place.loop is not None
         outer = self.funcs[place.stage[0]]
-        depth = self.state.stages[place.stage].depth(place.loop) + 1
-        return outer.site + outer.stages[place.stage].loops[:depth]
+        return outer.around(place.stage) + fusing.site_loops(self, place.stage, place.loop)
 
     def _consumed(self, fs: FuncState) -> list[Use]:
         """What the other Funcs read of it, in terms of the loops around its place."""
@@ -153,12 +162,12 @@ class Builder:
                 body = self.bodies[key]
                 if not body.reads(fs.func):
                     continue
-                here = place.kind == "at" and place.stage == key
+                here = place.kind == "at" and (place.stage == key or fusing.shares(self.state, key, place))
                 depth = self.state.stages[key].depth(place.loop) + 1 if here else 0  # type: ignore[arg-type]
                 between: Site = ()
                 if not here:
                     between = self._between(fs, key, built)
-                env = ranges.env(depth)
+                env = fusing.read_env(self, key, ranges, depth)
                 guard = idle.over_all(idle.runs_in(body, env, ir.TRUE if here else built.guard), between)
                 for r in reads(body, env):  # type: ignore[arg-type]
                     if r.tensor is fs.func:
@@ -170,9 +179,10 @@ class Builder:
     def _between(self, fs: FuncState, key: Key, consumer: Built) -> Site:
         """The loops that are around the consumer but not around the place; every use must be inside the place."""
         site = self._site(fs.compute)
-        if tuple(x.var for x in consumer.site[: len(site)]) != tuple(x.var for x in site):
+        around = consumer.around(key)
+        if tuple(x.var for x in around[: len(site)]) != tuple(x.var for x in site):
             raise self._illegal(fs, key)
-        return consumer.site[len(site) :]
+        return around[len(site) :]
 
     def _illegal(self, fs: FuncState, key: Key) -> Exception:
         place = fs.compute
@@ -301,7 +311,7 @@ class Builder:
         self._check_places()
         self.requirements.extend(r for r in dict.fromkeys(self.promises) if r[0] is not ir.TRUE)
         self.requirements.extend(padding.requirements(self.state, self.bodies, self.funcs, self.sizes))
-        items = [self.produce(n) for n in self.at_root]
+        items = blocks.produce_all(self, self.at_root)
         items += [self._copy_out(n) for n in self.state.order if self._copied(n)]
         body = sequence(*items)
         stored = [s for n in self.stored_at[(("", 0), "")] for s in self.storages(n)]
@@ -329,9 +339,10 @@ class Builder:
             if name in self.state.outputs and fs.compute.kind == "at" and not self.state.consumers(fs.func):
                 raise refuse(f"{name} is an output and must be computed at the root", "output-place")
 
-    def produce(self, name: str) -> NestNode:
+    def produce(self, name: str, keys: tuple[Key, ...] = ()) -> NestNode:
+        """The computation of a Func, or of the stages `keys` of it."""
         built = self.funcs[name]
-        stages = self.state.stages_of(name)
+        stages = [s for s in self.state.stages_of(name) if not keys or s.key in keys]
         folded = self._folded_init(name)
         items: list[NestNode] = []
         for s in stages:
@@ -357,6 +368,13 @@ class Builder:
         return Guard(fits, self.loops(s, built), self.loops(s, small))
 
     def loops(self, s: Stage, ranges: StageRanges) -> NestNode:
+        out = self.entry(s, ranges)(0, self.bodies[s.key].func)
+        for g in reversed(ranges.guards):
+            out = Guard(g, out)
+        return out
+
+    def entry(self, s: Stage, ranges: StageRanges) -> Enter:
+        """What makes the nest of a stage from its loop number `depth` on, writing to a tensor (itself or a tile)."""
         body = self.bodies[s.key]
         address = self.state.address(s.key)
 
@@ -372,30 +390,30 @@ class Builder:
             inner = self.inside(s, ranges, depth, tensor, enter)
             for g in reversed(x.guards):
                 inner = Guard(g, inner, optional=tensor is not body.func and g in ranges.spare)
-            loop = LoopNode(f"{address}.{x.name}", x.name, x.var, x.start, x.stop, x.mode, x.reduction, inner)
-            return self._with_rings(s, ranges, depth, loop)
+            loop = loop_node(f"{address}.{x.name}", x, inner, self.funcs[s.key[0]].around(s.key) + ranges.loops[:depth])
+            return self.with_rings(s, ranges, depth, loop)
 
-        out = enter(0, body.func)
-        for g in reversed(ranges.guards):
-            out = Guard(g, out)
-        return out
+        return enter
 
-    def inside(self, s: Stage, ranges: StageRanges, depth: int, tensor: Tensor, enter) -> NestNode:
+    def inside(self, s: Stage, ranges: StageRanges, depth: int, tensor: Tensor, enter: Enter) -> NestNode:
         """The body of a loop: what is stored, computed, staged and prefetched there, then the next loop."""
         x = ranges.loops[depth]
         here = (s.key, x.name)
-        items: list[NestNode] = [self._prefetch(s, ranges, depth, m) for m in s.prefetches if m.loop == x.name]
-        items += [self.produce(n) for n in self.computed_at.get(here, ())]
-        cache = s.write_cache
-        if cache is not None and cache.loop == x.name:
-            items.append(self._tile(s, ranges, depth, enter))
-        else:
-            items.append(enter(depth + 1, tensor))
+        items: list[NestNode] = [self.prefetched(s, ranges, depth, m) for m in s.prefetches if m.loop == x.name]
+        items += blocks.produce_all(self, self.computed_at.get(here, ()))
+        items.append(self.held(s, ranges, depth, tensor, enter))
         body = sequence(*items)
         stored = [st for n in self.stored_at.get(here, ()) for st in self.storages(n)]
         return Allocation(tuple(stored), body) if stored else body
 
-    def _with_rings(self, s: Stage, ranges: StageRanges, depth: int, loop: NestNode) -> NestNode:
+    def held(self, s: Stage, ranges: StageRanges, depth: int, tensor: Tensor, enter: Enter) -> NestNode:
+        """The stage's own part of a loop's body: the next loop, around it the tile if it is held here."""
+        cache = s.write_cache
+        if cache is not None and cache.loop == ranges.loops[depth].name:
+            return self._tile(s, ranges, depth, enter)
+        return enter(depth + 1, tensor)
+
+    def with_rings(self, s: Stage, ranges: StageRanges, depth: int, loop: NestNode) -> NestNode:
         """The buffers of several slots whose copies are made in this loop live around it."""
         x = ranges.loops[depth]
         rings = [st for n in self.rings_at.get((s.key, x.name), ()) for st in self.storages(n)]
@@ -404,11 +422,11 @@ class Builder:
             rings += self._tile_storage(s, ranges, depth)
         return Allocation(tuple(rings), loop) if rings else loop
 
-    def _prefetch(self, s: Stage, ranges: StageRanges, depth: int, mark) -> NestNode:
+    def prefetched(self, s: Stage, ranges: StageRanges, depth: int, mark) -> NestNode:
         body = self.bodies[s.key]
         x = ranges.loops[depth]
         ahead = {x.var: simplify.add(x.var, integer(mark.distance))}
-        site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
+        site = self.funcs[s.key[0]].around(s.key) + ranges.loops[: depth + 1]
         found = [r for r in self._read_inside(s, ranges, depth, site) if r.tensor.name == mark.tensor]
         here = self.state.loop_address(s.key, mark.loop)
         if not found:
@@ -429,10 +447,11 @@ class Builder:
         found = reads(self.bodies[s.key], ranges.env(depth + 1))  # type: ignore[arg-type]
         around = tuple(x.var for x in site)
         for built in self.funcs.values():
-            if tuple(x.var for x in built.site[: len(site)]) != around:
-                continue
-            between = built.site[len(site) :]
             for key, inner in built.stages.items():
+                here = built.around(key)
+                if tuple(x.var for x in here[: len(site)]) != around:
+                    continue
+                between = here[len(site) :]
                 for r in reads(self.bodies[key], inner.env(0)):  # type: ignore[arg-type]
                     if all(i.bounded for i in r.box):
                         found.append(r._replace(box=tuple(project(i, between) for i in r.box)))
@@ -462,7 +481,7 @@ class Builder:
             cache, f = s.write_cache, self.bodies[s.key].func
             assert cache is not None
             tile = tiles.Tile(cache.name, f)
-            site = self.funcs[s.key[0]].site + ranges.loops[: depth + 1]
+            site = self.funcs[s.key[0]].around(s.key) + ranges.loops[: depth + 1]
             whole = self._tile_boxes(s, ranges, depth)[1]
             made = storage.make(f, whole, site, cache.memory, cache.layout, cache.name)
             found = tuple(replace(st, tensor=tile) for st in made)
@@ -499,7 +518,7 @@ class Builder:
     def _folded_init(self, name: str) -> Key | None:
         """The pure definition of `name` if its values are computed into the tiles of its first update instead."""
         init, update = self.state.stages.get((name, -1)), self.state.stages.get((name, 0))
-        if init is None or update is None or update.write_cache is None:
+        if init is None or update is None or update.write_cache is None or self.state.block_of(update.key) is not None:
             return None
         body = self.bodies[update.key]
         bare = all(i.op == "var" for i in body.lhs)

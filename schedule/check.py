@@ -65,7 +65,7 @@ def _where(directives: tuple[Directive, ...], kind: str, what: str) -> Location 
     stage, _, loop = what.rpartition(".")
     names = {loop, loop.removesuffix("_v"), loop.removesuffix("_u")}
     for d in reversed(directives):
-        made = d.option("name") or (f"{d.operands[0]}_tile" if kind == "cache_write" else None)
+        made = d.option("name") or (f"{d.operands[0]}_tile" if d.kind == "cache_write" else None)
         if d.kind == kind and ((d.stage == stage and names & set(d.operands)) or made == what):
             return d.location
     return None

@@ -79,9 +79,21 @@ class Handle:
         """An ordinary loop again."""
         return self._loop("serial", (loop,))
 
+    def peel(self, loop: str, first: int = 1, last: int = 1) -> Handle:
+        """The first and the last iterations run as copies of their own, so that conditions in the others vanish."""
+        return self._loop("peel", (loop,), by=(first, last))
+
+    def partition(self, loop: str, how: str = "always") -> Handle:
+        """Whether the loop is parted where conditions inside always hold: always, never, auto (as it pays)."""
+        return self._loop("partition", (loop,), **{"=": how})
+
     def rfactor(self, loop: str, name: str) -> Handle:
         """Partial results over a reduction loop, in a Func `name`."""
         return self._loop("rfactor", (loop,), (name,))
+
+    def compute_with(self, at: str) -> Handle:
+        """Share the loops of an independent stage down to the loop `at` (`"U.y"`)."""
+        return self._loop("compute_with", (), at=at)
 
     def unscheduled(self) -> Handle:
         """Leave this stage as the algorithm has it."""

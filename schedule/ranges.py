@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.intervals import Interval, bounds, certainly_nonnegative
@@ -32,6 +33,8 @@ class Range:
     mode: str
     reduction: bool
     guards: tuple[Node, ...]
+    peel: tuple[int, int] = (0, 0)
+    part: str = "auto"
 
     @property
     def interval(self) -> Interval:
@@ -132,10 +135,13 @@ def _divides(factor: int, e: Node) -> bool:
     return simplify.mod(e, integer(factor)) is ZERO
 
 
-def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], prefix: str, shifted: bool = True) -> StageRanges:
+def stage_ranges(
+    stage: Stage, body: Body, domain: Mapping[Node, Interval], prefix: str, shifted: bool = True,
+    shared: Mapping[str, Node] = MappingProxyType({}),
+) -> StageRanges:
     """Work out the loops of `stage` over `domain` (a range for every variable of the definition).
 
-    Loop variables are called `{prefix}.{loop}`. With `shifted` False, shift tails have guards too.
+    Loop variables are called `{prefix}.{loop}`, but for those of loops that are `shared` with another stage. With `shifted` False, shift tails have guards too.
     """
     stage, shown = versioned(stage)
     extents: dict[str, Node] = {}
@@ -171,7 +177,7 @@ def stage_ranges(stage: Stage, body: Body, domain: Mapping[Node, Interval], pref
     vars_ = {}
     based: set[str] = set()  # unsplit variables: the loop runs over the values themselves
     for x in stage.loops:
-        v = vars_[x.name] = ir.var(f"{prefix}.{shown[x.name]}")
+        v = vars_[x.name] = shared.get(shown[x.name]) or ir.var(f"{prefix}.{shown[x.name]}")
         if x.name in roots and (x.mode not in ("vectorize", "unroll") or (extents[x.name].op == "const" and lows[x.name] is ZERO)):
             based.add(x.name)
             relative[x.name] = simplify.sub(v, lows[x.name])
@@ -319,7 +325,7 @@ def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, d
         if x.mode == "vectorize":
             lanes.add(v)
         now, pending = _known(left, todo)
-        ranges.append(Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now)))
+        ranges.append(Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now), x.peel, x.part))
     return StageRanges(tuple(ranges), values, domain, tuple(before), shifts, spare, ends)
 
 

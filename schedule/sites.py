@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.lang.func import Tensor
+from tilewright.schedule.fusing import shared_loops
 from tilewright.schedule.state import FuncState, Key, Stage, State, refuse
 
 Site = tuple[Key, str]  # a loop: its stage and its name
@@ -18,16 +19,19 @@ class Sites:
     def chain(self, s: Stage) -> list[Site]:
         """The loops around a stage's innermost body, outermost first (an inlined stage stands in its consumers).
 
-        Loops at or inside a vector loop are left out: nothing can be computed there.
+        Loops at or inside a vector loop are left out: nothing can be computed there. Shared loops are their base's.
         """
-        outer = self.around(s.key[0])
+        g = self.state.block_of(s.key)
+        outer = self.around(s.key[0]) if g is None else self.chain(self.state.stages[g.key])
         if self.state.funcs[s.key[0]].compute.kind == "inline":
             return outer
         own: list[Site] = []
+        shared = {x.name for x in shared_loops(s)}
+        base = s.fused_with[0] if s.fused_with is not None else s.key
         for x in s.loops:
             if x.mode == "vectorize":
                 break
-            own.append((s.key, x.name))
+            own.append((base if x.name in shared else s.key, x.name))
         return outer + own
 
     def around(self, name: str) -> list[Site]:
@@ -101,6 +105,8 @@ def _check_inside_vectors(state: State, stage: Stage) -> None:
 def _check_compute(state: State, sites: Sites, fs: FuncState) -> None:
     place, name = fs.compute, fs.func.name
     assert place.stage is not None and place.loop is not None
+    if any(g.name == name for g in state.groups):
+        return  # it stands where its members do
     legal = sites.common(fs.func)
     if (place.stage, place.loop) in legal:
         return

@@ -14,6 +14,7 @@ from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.layout import IndexMap
 
 Key = tuple[str, int]  # a stage: name of the Func, number of the definition (-1: the pure one)
+REPAIR = 1 << 20  # the number of the stage by which a reduction follows another one (online)
 
 GUARD, SHIFT, ROUND_UP = "guard", "shift", "round_up"
 
@@ -29,6 +30,8 @@ class Loop:
     name: str
     reduction: bool
     mode: str = "serial"
+    peel: tuple[int, int] = (0, 0)  # iterations at the start and at the end that have copies of the body of their own
+    part: str = "auto"  # loop partitioning: auto | always | never
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class Stage:
     write_cache: WriteCache | None = None
     prefetches: tuple[PrefetchMark, ...] = ()
     scheduled: bool = False  # a directive names it
+    fused_with: tuple[Key, str] | None = None  # the stage whose loops it shares, and the innermost one of these
 
     @property
     def roots(self) -> tuple[Node, ...]:
@@ -170,6 +174,27 @@ class FuncState:
         return self.store or self.compute
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Group:
+    """Reductions that run together over blocks of `block` points of `over` (online).
+
+    `name` is the Func that has the loop over the blocks, `loop` that loop. `definitions` are the members' updates as
+    the algorithm has them, `before` the names of the Funcs that keep what a member was before a block.
+    """
+
+    name: str
+    members: tuple[str, ...]
+    over: str
+    loop: str
+    block: int
+    definitions: tuple[Definition, ...]
+    before: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return self.name, 0
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """The program under a schedule: Funcs and stages by name, and what has been promised."""
@@ -178,6 +203,7 @@ class State:
     funcs: Mapping[str, FuncState]
     stages: Mapping[Key, Stage]
     reassociations: tuple[str, ...] = ()  # directives that change the order of float reductions
+    groups: tuple[Group, ...] = ()
 
     @cached_property
     def outputs(self) -> frozenset[str]:
@@ -193,10 +219,21 @@ class State:
     def stages_of(self, func: str) -> tuple[Stage, ...]:
         return tuple(self.stages[k] for k in self._keys.get(func, ()))
 
+    def group_of(self, name: str) -> Group | None:
+        """The group that a Func is a member of, or whose block loop it has."""
+        return next((g for g in self.groups if name in g.members or name == g.name), None)
+
+    def block_of(self, key: Key) -> Group | None:
+        """The group in whose block loop a stage stands because its Func is a member (pure definitions stand before)."""
+        g = self.group_of(key[0]) if key[1] >= 0 else None
+        return g if g is not None and key[0] != g.name else None
+
     def address(self, key: Key) -> str:
-        """How a stage is written: `C`, `C.init`, `C.update`, `C.update[1]`."""
+        """How a stage is written: `C`, `C.init`, `C.update`, `C.update[1]`, `C.repair`."""
         name, number = key
-        keys = self._keys[name]
+        if number == REPAIR:
+            return f"{name}.repair"
+        keys = [k for k in self._keys[name] if k[1] != REPAIR]
         if number < 0:
             return name if len(keys) == 1 else f"{name}.init"
         updates = sum(1 for k in keys if k[1] >= 0)
@@ -219,8 +256,18 @@ class State:
                     done[name] = None
                     continue
                 stack.append((name, True))
-                stack.extend((p, False) for p in reversed(self.producers(name)) if p not in done and p != name)
+                stack.extend((p, False) for p in reversed(self._earlier(name)) if p not in done and p != name)
         return tuple(done)
+
+    def _earlier(self, name: str) -> list[str]:
+        """What it reads, and what stands in the loops that its stages share with others."""
+        base = {s.key: s.fused_with[0] for s in self.stages.values() if s.fused_with is not None}
+        mine = {base.get(s.key, s.key) for s in self.stages_of(name)} & set(base.values())
+        if not mine:
+            return self.producers(name)
+        group = mine | {k for k, b in base.items() if b in mine}
+        inside = [n for n, fs in self.funcs.items() if fs.compute.kind == "at" and fs.compute.stage in group]
+        return list(dict.fromkeys([*self.producers(name), *inside]))
 
     def producers(self, name: str) -> list[str]:
         """Names of the Funcs that the stages of `name` read."""
@@ -301,7 +348,7 @@ def find_stage(state: State, text: str) -> Stage:
             "say which: " + ", ".join(state.address(s.key) for s in found),
         )  # fmt: skip
     head, _, tail = text.partition(".")
-    if tail == "update" and len([k for k in state.stages if k[0] == head and k[1] >= 0]) > 1:
+    if tail == "update" and len([k for k in state.stages if k[0] == head and 0 <= k[1] < REPAIR]) > 1:
         raise refuse(f"{text}: {head} has several updates", "ambiguous-stage", f"write {head}.update[0], ...")
     raise refuse(f"there is no stage {text!r}", "unknown-stage", _closest(text, map(state.address, state.stages)))
 

@@ -67,7 +67,8 @@ class NestWriter(Writer):
             if t is n:  # a product of symbols
                 return (self._within(n.args[0], _PRODUCT), "*", self._within(n.args[1], _PRODUCT + 1)), _PRODUCT
             if k == 1 and t.op in ("min", "max"):  # min(a, b) + 1 is min(a + 1, b + 1)
-                return self._index(_shifted(t, integer(c)))
+                m = _shifted(t, integer(c))
+                return self._index(m) if m.op in _INDEX else self.part(m)
             if k > 0 and not c:
                 return self._multiple(t, k), _PRODUCT
         return self._sum(coefs, c), _SUM

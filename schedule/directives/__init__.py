@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from tilewright.schedule.dense import check_tiles
 from tilewright.schedule.directive import Directive, Value
-from tilewright.schedule.directives import buffers, clones, loops, meta, placement, reductions, regions, staging
+from tilewright.schedule.directives import buffers, clones, loops, meta, online, parts, placement, reductions, regions, sharing, staging
 from tilewright.schedule.directives.kinds import KINDS, Kind, Option, canonical, directive, resolved
+from tilewright.schedule.fusing import check_fused
+from tilewright.schedule.online import check_groups
 from tilewright.schedule.sites import check_places
 from tilewright.schedule.state import State
 
@@ -19,6 +21,8 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     """
     d = canonical(state, d)
     after = KINDS[d.kind].run(state, canonical(state, resolved(d, knobs)))
+    check_fused(after)
+    check_groups(after)
     check_places(after)
     check_tiles(after)
     staging.check_prefetches(after)
@@ -26,6 +30,6 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
 
 
 __all__ = [
-    "KINDS", "Kind", "Option", "buffers", "canonical", "clones", "directive", "loops", "meta", "placement", "reductions", "regions",
-    "resolved", "staging", "step",
+    "KINDS", "Kind", "Option", "buffers", "canonical", "clones", "directive", "loops", "meta", "online", "parts", "placement", "reductions", "regions",
+    "resolved", "sharing", "staging", "step",
 ]  # fmt: skip

@@ -23,7 +23,8 @@ def clone(state: State, d: Directive) -> State:
     The clone (by default `{Func}_{consumer}`) starts unscheduled, as the algorithm has it: inlined where it is pure, at
     the root otherwise. What it reads is shared with the original; a where() goes on reading the original. Numerics:
     none; the work is done twice. Errors: schedule.not-read (a stage that does not read the Func), schedule.clone-inout,
-    schedule.illegal-place (it reads what is computed in the Func's own loops, such as partial results), schedule.name-twice.
+    schedule.illegal-place (it reads what is computed in the Func's own loops,
+    such as partial results), schedule.name-twice.
     """
     fs = find_func(state, d.operands[0])
     f = fs.func

@@ -159,7 +159,8 @@ def layout(state: State, d: Directive) -> State:
 def prefetch(state: State, d: Directive) -> State:
     """Touch what a tensor is needed for some iterations of a loop later: `prefetch A at C.update.k offset 4`.
 
-    What is computed inside that loop counts too. A hint to the caches; values don't depend on it. Errors: schedule.not-read, schedule.prefetch-twice.
+    What is computed inside that loop counts too. A hint to the caches; values don't depend on it. Errors:
+    schedule.not-read, schedule.prefetch-twice.
     """
     s, loop = find_loop(state, str(d.option("at")))
     tensor = _read_inside(state, s, loop, d.operands[0])

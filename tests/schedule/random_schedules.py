@@ -162,7 +162,20 @@ def region(s: Schedule, choose: Choose, k: int) -> None:
         s[name].pad(axis, 1 + choose(5))
 
 
+def compute_with(s: Schedule, choose: Choose, k: int) -> None:
+    h, _ = _loop(s, choose)
+    h.compute_with(_site(s, choose))
+
+
+def parts(s: Schedule, choose: Choose, k: int) -> None:
+    h, loop = _loop(s, choose)
+    if choose(3):
+        h.peel(loop, choose(3), choose(3))
+    else:
+        h.partition(loop, _pick(choose, ["auto", "never"]))
+
+
 _MOVES = [
     split, split, split, fuse, reorder, reorder, tile, mark, mark, serial, place, place, place, store, cache_read,
-    cache_read, clone, cache_write, cache_write, prefetch, region,
+    cache_read, clone, compute_with, cache_write, cache_write, prefetch, region, parts,
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.schedule.algorithms import M, N, blur, made, matmul
-from tests.schedule.helpers import good, refused
+from tests.schedule.helpers import flat, good, refused
 from tilewright.codegen.compile import compile_schedule
 from tilewright.lang.func import func
 from tilewright.lang.symbols import rdom, vars
@@ -49,7 +49,7 @@ def native(s: Schedule) -> None:
         a = np.random.default_rng(0).integers(-9, 9, shape).astype(np.int32)
         got = compile_schedule(p, s, "strict")(a)
         want = compile_schedule(p, None, "strict")(a)
-        for x, y in zip(got if isinstance(got, tuple) else (got,), want if isinstance(want, tuple) else (want,), strict=True):
+        for x, y in zip(flat([got]), flat([want]), strict=True):
             assert np.array_equal(x, y), s
 
 
