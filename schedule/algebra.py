@@ -40,7 +40,7 @@ def reads_self(d: Definition, n: Node) -> bool:
 
 def match(d: Definition) -> Reduction | None:
     """The reduction that an update is, or None."""
-    if d.is_pure or any(reads_self(d, i) for i in d.lhs):
+    if d.number < 0 or any(reads_self(d, i) for i in d.lhs):
         return None
     if len(d.values) == 1:
         return _match_single(d)

@@ -74,7 +74,8 @@ def _users(b: Builder, names: Sequence[str], members: Sequence[str]) -> set[str]
     for n in b.state.order:  # producers first
         if found & set(b.state.producers(n)):
             found.add(n)
-    return {n for n in names if n in found and n not in members and b.state.group_of(n) is not b.state.group_of(members[0])}
+    group = b.state.group_of(members[0])
+    return {n for n in names if n in found and b.state.group_of(n) is not group}
 
 
 def _group(b: Builder, g: Group, members: Sequence[str]) -> list[NestNode]:

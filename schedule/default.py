@@ -26,10 +26,11 @@ from tilewright.schedule import algebra
 from tilewright.schedule.build import Builder
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.ranges import constant_extent
+from tilewright.schedule.online import between
 from tilewright.schedule.registers import Registers, host_registers
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.sites import legal_sites
-from tilewright.schedule.state import Stage, State
+from tilewright.schedule.state import REPAIR, Stage, State
 from tilewright.schedule.transposes import crossing_axis, tile_size
 
 _LANES_BYTES = 256  # of a vectorised reduction: 64 lanes of f32
@@ -68,6 +69,11 @@ def _place(s: Schedule) -> None:
             continue
         if not fs.func.updates and _worth_inlining(s.state, fs.func):
             continue  # inlined already
+        block = between(s.state, name)
+        if block is not None:  # in the block loop of its group, or inlined: it can stand nowhere else
+            if block in legal_sites(s.state, fs.func):
+                _apply(s, "compute_at", "", (name,), at=block)
+            continue
         for site in _candidate_sites(s.state, fs.func):
             if _separate(s, name, site):
                 _apply(s, "compute_at", "", (name,), at=site)
@@ -141,13 +147,18 @@ def _separate(s: Schedule, name: str, site: str) -> bool:
 def _loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builder) -> None:
     d = stage.definition
     address = s.state.address(stage.key)
-    at_root = s.state.funcs[stage.key[0]].compute.kind == "root"
+    group = s.state.block_of(stage.key)
+    at_root = s.state.funcs[stage.key[0]].compute.kind == "root" and group is None
     if not stage.loops:
         return
     single = _single(b, d)
     busy = _attached(s.state, stage)
     if busy:
         _around_others(s, address, d, at_root, busy, registers)
+        return
+    if stage.key[1] == REPAIR:
+        if d.lhs and d.lhs[-1] not in single:
+            _pure(s, address, d, False, registers)
         return
     if d.rdom is None:
         crossing = _crossing(d, b, registers) if _cost(s.state, d.func) <= _CHEAP else None
@@ -163,7 +174,7 @@ def _loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builde
     if vector is not None and (along > 0 or rvar is None or along >= _runs_along(d, rvar)):
         _tile(s, address, d, vector, at_root, registers)
     elif rvar is not None and reduction is not None and mode != "strict" and not d.predicates:
-        _lanes(s, address, d, rvar, reduction, at_root)
+        _lanes(s, address, d, rvar, reduction, at_root, group.block if group is not None else _BLOCK)
     elif at_root:
         _parallel(s, address, d)
 
@@ -304,13 +315,18 @@ def _tile(s: Schedule, address: str, d: Definition, vector: Node, at_root: bool,
     _apply(s, "cache_write", "", (d.func.name,), at=f"{address}.{tile_at}")
 
 
-def _lanes(s: Schedule, address: str, d: Definition, rvar: Node, reduction: algebra.Reduction, at_root: bool) -> None:
-    """A reduction along contiguous data: in lanes, and for sums in blocks that combine pairwise."""
+def _lanes(
+    s: Schedule, address: str, d: Definition, rvar: Node, reduction: algebra.Reduction, at_root: bool, points: int
+) -> None:
+    """A reduction along contiguous data: in lanes, and for sums in blocks that combine pairwise.
+
+    `points`: a block that it is limited to (online), which is not divided further.
+    """
     k = rvar.attr[1]
     if at_root and d.pure_vars:
         _parallel(s, address, d)
-    lanes = _LANES_BYTES // _bytes(d)
-    if reduction.operator == "add" and not reduction.exact:
+    lanes = min(_LANES_BYTES // _bytes(d), points)
+    if reduction.operator == "add" and not reduction.exact and points >= _BLOCK:
         _apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_BLOCK)
         before = set(s.state.funcs)
         kind = "parallel" if at_root and not d.pure_vars else "rfactor"

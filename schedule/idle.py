@@ -56,7 +56,7 @@ def exposed(state: State, bodies: Mapping[Key, Body], funcs: Mapping[str, Built]
         for key, ranges in built.stages.items():
             body = bodies[key]
             made = {n.attr[0].name for n in ir.leaves(body.roots, "load") if n.attr[0] is not body.func}
-            if made & out or not all(_inside(r, built.site) for r in reads(body, ranges.env(0))):  # type: ignore[arg-type]
+            if made & out or not all(_inside(r, built.around(key)) for r in reads(body, ranges.env(0))):  # type: ignore[arg-type]
                 out.add(name)
     return frozenset(out)
 

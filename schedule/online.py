@@ -48,8 +48,8 @@ def group(state: State, members: tuple[str, ...], over: str, block: int, name: s
             repairs[n] = rule.repairs(late, found)
         except rule.NoSplitError as e:
             where = state.stages[(n, _UPDATE)].definition.location
-            raise refuse(f"{n} can't be kept up in a single pass: {e}", "online-split",
-                         "its terms must be products of something and of exponentials, exp(x - r)", where) from None  # fmt: skip
+            hint = "its terms must be products of something and of exponentials, exp(x - r)"
+            raise refuse(f"{n} can't be kept up in a single pass: {e}", "online-split", hint, where) from None
         _check_domain(late, repairs[n], found, n)
         found[late.body.func] = late
     return _install(state, members, over, block, name, domain, found, repairs)
@@ -100,14 +100,12 @@ def _check_reads(
             continue
         if f in found:
             if ir.leaves(n.args, "rvar") or n in ir.leaves(late.body.predicates, "load"):
-                raise rule.NoSplitError(f"it uses {f.name} at a point that changes with the reduction, or in its where()")
+                raise rule.NoSplitError(f"it uses {f.name} at a point that runs with the reduction, or in its where()")
         elif isinstance(f, Func) and f.name in state.funcs:
-            between = [m for m in members if m in _reaching(state, f.name)]
-            if between:
-                raise rule.NoSplitError(
-                    f"it reads {f.name}, which uses {between[0]}: "
-                    + ("name the reductions in the order of their uses" if f.name in members else f"inline {f.name} first")
-                )
+            used = [m for m in members if m in _reaching(state, f.name)]
+            if used:
+                how = "name the reductions in the order of their uses" if f.name in members else f"inline {f.name} first"
+                raise rule.NoSplitError(f"it reads {f.name}, which uses {used[0]}: {how}")
 
 
 def _reaching(state: State, name: str) -> set[str]:
@@ -153,7 +151,8 @@ def check_groups(state: State) -> None:
     for g in state.groups:
         s = state.stages[g.key]
         if s.loops != (Loop(g.loop, True),) or s.transforms or s.write_cache is not None:
-            raise refuse(f"the block loop {state.loop_address(g.key, g.loop)} runs in order, as a whole", "online-blocks",
+            address = state.loop_address(g.key, g.loop)
+            raise refuse(f"the block loop {address} runs in order, as a whole", "online-blocks",
                          "change the loops of the stages inside it")  # fmt: skip
         places = {n: state.funcs[n].compute for n in (*g.members, g.name)}
         if len(set(places.values())) != 1:
@@ -168,6 +167,12 @@ def check_groups(state: State) -> None:
                     f"{name} stands between the reductions {', '.join(g.members)}: it uses one and another uses it",
                     "online-between", f"compute it at {state.loop_address(g.key, g.loop)}, or inline it",
                 )  # fmt: skip
+
+
+def between(state: State, name: str) -> str | None:
+    """The block loop in which a Func must be computed unless it is inlined: one member makes it, another one uses it."""
+    g = next((g for g in state.groups if name not in (*g.members, g.name) and _between(state, g, name)), None)
+    return None if g is None else state.loop_address(g.key, g.loop)
 
 
 def _between(state: State, g: Group, name: str) -> bool:

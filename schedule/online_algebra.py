@@ -155,7 +155,7 @@ class _Uses:
         return self._depends[n]
 
     def factors(self, n: Node) -> Counter:
-        """The factors of a product that depend on the loads: (load, kind, power in an exponent, symbols) -> how often."""
+        """The factors that depend on the loads, as (load, kind, its factor in an exponent, symbols) -> how often."""
         if not self.depends(n):
             return Counter()
         if n in self.loads:

@@ -36,7 +36,7 @@ def requirements(
                 array = r.tensor.inout if isinstance(r.tensor, InoutFunc) else r.tensor
                 if isinstance(array, Array):
                     for k, (i, e) in enumerate(zip(r.box, known(array.extents, sizes), strict=True)):
-                        fits = _fits(project(i, built.site), e, state.address(key), array.name)
+                        fits = _fits(project(i, built.around(key)), e, state.address(key), array.name)
                         if fits is not ir.TRUE:
                             yield _or(idle, fits), (
                                 f"axis {k} of {array.name} holds what the larger region of {state.address(key)} needs of "

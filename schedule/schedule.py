@@ -50,6 +50,8 @@ class Schedule:
         """Check one directive, carry it out and append it in its canonical form. Returns the schedule itself."""
         if d.location is None:
             d = replace(d, location=user_location())
+        for name in (d.stage, *d.operands, *d.results):
+            _check_word(name)
         try:
             if d.kind == "knob":
                 self._check_new_knob(d)
@@ -64,6 +66,7 @@ class Schedule:
         """A stage (`s["C.update"]`), or a Func (`s["C"]`: placement and storage; its loops too if it has one stage)."""
         from tilewright.schedule.handle import Handle
 
+        _check_word(address)
         if address in self.state.funcs:
             stages = self.state.stages_of(address)
             return Handle(self, address, self.state.address(stages[0].key) if len(stages) == 1 else None)
@@ -102,6 +105,13 @@ class Schedule:
         """Touch what a tensor is needed for `distance` iterations of the loop `at` later."""
         options = _options(("at", at), ("offset", distance))
         return self.apply(Directive("prefetch", operands=(_named(tensor),), options=options))
+
+    def online(self, funcs: Sequence[str], over: str, block: Value, name: str | None = None) -> Handle:
+        """Dependent reductions in one pass over blocks of a reduction variable; returns the Func of the block loop."""
+        options = _options(("over", over), ("by", block), ("name", name))
+        before = set(self.state.funcs)
+        self.apply(Directive("online", operands=tuple(map(_named, funcs)), options=options))
+        return self[next(g.name for g in self.state.groups if g.name not in before)]
 
     def store_in(self, func: str, memory: str) -> Schedule:
         """The memory that a Func's buffer lives in."""
@@ -242,6 +252,11 @@ def replay(read: ScheduleText, pipeline: Pipeline, machine: Machine | str | None
     for d in read.directives:
         made.apply(d)
     return made
+
+
+def _check_word(name: Any) -> None:
+    if not isinstance(name, str):
+        raise refuse(f"{name!r} stands where a name is wanted", "name", "stages, loops and Funcs are named by texts: 'i'")
 
 
 def _machine(given: Machine | str | None) -> Machine | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import Option, directive
+from tilewright.schedule.online import moved
 from tilewright.schedule.sites import legal_sites
 from tilewright.schedule.state import INLINE, ROOT, FuncState, Place, State, find_func, find_loop, refuse
 
@@ -44,7 +45,7 @@ def compute_root(state: State, d: Directive) -> State:
                                     for i: C[i] = P[i] + 1
     """
     fs = find_func(state, d.operands[0])
-    return state.with_func(replace(fs, compute=ROOT, placed=True))
+    return moved(state, fs, ROOT)
 
 
 @directive("compute_at", "func", options=(_AT,))
@@ -59,7 +60,7 @@ def compute_at(state: State, d: Directive) -> State:
     schedule.output-place, schedule.store-inside, schedule.store-race.
     """
     fs = find_func(state, d.operands[0])
-    return _used(state.with_func(replace(fs, compute=_place(state, d), placed=True)), d)
+    return _used(moved(state, fs, _place(state, d)), d)
 
 
 @directive("store_at", "func", options=(_AT,))

@@ -243,7 +243,9 @@ def _install(
         elif mode == "vectorize":
             made = _vector_over(made, loop)
         stages[made.key] = replace(made, scheduled=True)
-    place = Place("at", stage.key, around[-1]) if around else ROOT
+    group = state.block_of(stage.key)
+    outside = ROOT if group is None else Place("at", group.key, group.loop)
+    place = Place("at", stage.key, around[-1]) if around else outside
     funcs = {**state.funcs, partial.name: FuncState(partial, place, origin="rfactor", placed=True)}
     marks = state.reassociations
     if not found.exact:

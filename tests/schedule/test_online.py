@@ -1,0 +1,261 @@
+"""online: softmax, log-sum-exp, attention and others in one pass over blocks; masks, infinities, NaN; what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.schedule.helpers import flat, refused
+from tests.schedule.nest_oracle import run_nest
+from tilewright import testing
+from tilewright.schedule.schedule import Schedule, parse_schedule
+
+H, G, M, N, D = tw.sizes("H G M N D")
+INFINITY = np.float32(np.inf)
+
+
+@tw.kernel
+def log_sum(X: tw.f32[M, N]):
+    """log2 of a sum of powers of two: exact where X is of small integers."""
+    i = tw.vars("i")
+    k = tw.rdom(k=N)
+    Y = tw.func("Y")
+    m = tw.max(X[i, k], over=k, name="m")
+    Y[i] = m + tw.log2(tw.sum(tw.exp2(X[i, k] - m), over=k, name="l"))
+    return Y[:M]
+
+
+@tw.kernel
+def sums(X: tw.f32[M, N]):
+    """Maximum and sum themselves."""
+    i = tw.vars("i")
+    k = tw.rdom(k=N)
+    m, l = tw.func("m"), tw.func("l")
+    m[i] = -INFINITY
+    m[i] = tw.maximum(m[i], X[i, k])
+    l[i] = 0.0
+    l[i] += tw.exp2(X[i, k] - m[i])
+    return {"m": m[:M], "l": l[:M]}
+
+
+@tw.kernel
+def softmax(X: tw.f32[M, N]):
+    i, j = tw.vars("i j")
+    k = tw.rdom(k=N)
+    E, Y = tw.func("E"), tw.func("Y")
+    m = tw.max(X[i, k], over=k, name="m")
+    E[i, j] = tw.exp(X[i, j] - m)
+    Y[i, j] = E[i, j] / tw.sum(E[i, k], over=k, name="l")
+    return Y[:M, :N]
+
+
+@tw.kernel
+def attention(
+    Q: tw.f32[G, M, D], K: tw.f32[H, N, D], V: tw.f32[H, N, D], scale: tw.f32, lengths: tw.i64[H],
+    *, causal=False, ragged=False, group=1,
+):  # fmt: skip
+    """Powers of two of scaled scores; `group` query heads share one head of keys and values."""
+    h, i, j, d = tw.vars("h i j d")
+    e = tw.rdom(e=D)
+    S, T, P, o, Y = (tw.func(n) for n in ("S", "T", "P", "o", "Y"))
+    S[h, i, j] = 0.0
+    S[h, i, j] += Q[h, i, e] * K[h // group, j, e]
+    T[h, i, j] = S[h, i, j] * scale
+
+    def domain():
+        k = tw.rdom(k=N)
+        if causal:
+            k = k.where(k <= i)
+        return k.where(k < lengths[h // group]) if ragged else k
+
+    m, l = tw.func("m"), tw.func("l")
+    k = domain()
+    m[h, i] = -INFINITY
+    m[h, i] = tw.maximum(m[h, i], T[h, i, k])
+    P[h, i, j] = tw.exp2(T[h, i, j] - m[h, i])
+    k = domain()
+    l[h, i] = 0.0
+    l[h, i] += P[h, i, k]
+    k = domain()
+    o[h, i, d] = 0.0
+    o[h, i, d] += P[h, i, k] * V[h // group, k, d]
+    Y[h, i, d] = o[h, i, d] / l[h, i]
+    return Y[:G, :M, :D]
+
+
+def fused(kernel, block=4, rows=3, **statics) -> Schedule:
+    """Attention with scores of one tile of rows and one block at a time."""
+    s = kernel.schedule(**statics)
+    s["Y"].split("i", "io", "ii", rows)
+    for f in ("o", "l", "m"):
+        s[f].compute_at("Y.io")
+    s.online(["m", "l", "o"], over="k", block=block)
+    s["P"].compute_at("k_b")
+    s["S"].compute_at("k_b")
+    return s
+
+
+def online(kernel, members=("m", "l"), block=4, **statics) -> Schedule:
+    s = kernel.schedule(**statics)
+    s.online(members, over="k", block=block)
+    return s
+
+
+def agree(kernel, s: Schedule, args, **statics) -> None:
+    """The nest and native code give the reference's bits (zeros apart)."""
+    expected = flat(kernel.reference(*args, **statics))
+    for got in (flat(run_nest(s, *args)), flat(kernel.compile(s)(*args))):
+        for a, b in zip(expected, got, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def scores(rows: int, columns: int, seed: int, masked: float = 0.0) -> np.ndarray:
+    """Small integers, some of them -inf."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-5, 5, (rows, columns)).astype(np.float32)
+    x[rng.random(x.shape) < masked] = -INFINITY
+    return x
+
+
+def qkv(heads, group, queries, keys, depth, seed):
+    rng = np.random.default_rng(seed)
+
+    def some(*shape):
+        return rng.integers(-1, 2, shape).astype(np.float32)
+
+    lengths = rng.integers(0, keys + 2, heads)
+    q, k, v = some(heads * group, queries, depth), some(heads, keys, depth), some(heads, keys, depth)
+    return q, k, v, np.float32(1.0), lengths
+
+
+# Nests ----------------------------------------------------------------------------------------------------------
+
+
+def test_nest(golden):
+    s = online(log_sum)
+    assert parse_schedule(str(s), s.pipeline) == s
+    s.check()
+    golden(f"{s}\n\n{s.loops()}")
+
+
+def test_nest_of_attention(golden):
+    s = fused(attention, causal=True)
+    assert parse_schedule(str(s), s.pipeline) == s
+    s.check()
+    golden(f"{s}\n\n{s.loops()}")
+
+
+# Values ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3, 4, 8, 9, 13])
+def test_lengths(columns):
+    """No points, fewer than a block, whole blocks, a rest."""
+    for kernel in (log_sum, sums):
+        agree(kernel, online(kernel), (scores(3, columns, columns),))
+
+
+@pytest.mark.parametrize("block", [1, 2, 7, 32])
+def test_blocks(block):
+    agree(sums, online(sums, block=block), (scores(4, 15, block),))
+
+
+def test_masked_rows_and_blocks():
+    """-inf first, last, in whole blocks, everywhere."""
+    x = scores(6, 14, 0)
+    x[0], x[1, :4], x[2, :9], x[3, 4:8], x[4, 8:] = (-INFINITY,) * 5
+    x[5, 1:] = -INFINITY
+    for kernel in (log_sum, sums):
+        agree(kernel, online(kernel), (x,))
+    for seed in range(4):
+        agree(sums, online(sums), (scores(8, 11, seed, 0.8),))
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_infinities_and_nan(odd):
+    for at in (0, 5, 10):
+        x = scores(3, 11, 1)
+        x[0, at] = odd
+        x[1, :at], x[1, at] = -INFINITY, odd
+        x[2, :], x[2, at] = -INFINITY, odd
+        agree(sums, online(sums), (x,))
+
+
+def test_softmax_within_its_bound():
+    x = np.random.default_rng(0).standard_normal((5, 70)).astype(np.float32) * 4
+    s = online(softmax, block=16)
+    testing.assert_within_bound(softmax, softmax.compile(s)(x), x)
+    assert "online m l" in s.state.reassociations
+
+
+@pytest.mark.parametrize("statics", [{}, {"causal": True}, {"ragged": True}, {"causal": True, "ragged": True, "group": 2}])
+@pytest.mark.parametrize("shape", [(2, 5, 5, 3), (1, 4, 9, 2), (1, 7, 3, 1)])
+def test_attention(statics, shape):
+    heads, queries, keys, depth = shape
+    args = qkv(heads, statics.get("group", 1), queries, keys, depth, queries)
+    close(attention, fused(attention, **statics), args, **statics)
+
+
+def close(kernel, s, args, **statics):
+    """Powers of two of small scores add up exactly; the division rounds in the same way everywhere."""
+    expected = kernel.reference(*args, **statics)
+    for got in (run_nest(s, *args), kernel.compile(s)(*args)):
+        np.testing.assert_array_equal(expected, got)
+
+
+def test_scores_are_never_in_memory_as_a_whole():
+    """The footprint of the simulated run: what is ours does not grow with the number of keys."""
+    s = fused(attention, block=16, rows=4)
+    taken = []
+    for n in (32, 128):
+        sizes = {"H": 1, "G": 1, "M": 8, "N": n, "D": 4}
+        account = attention.simulate(s, machine="generic-avx2", sizes=sizes).account
+        taken.append({b.name: b.size for f in account.footprint for b in f.buffers if b.name not in "QKVY"})
+    assert taken[0] == taken[1]
+    assert max(taken[0].values()) == 4 * 16 * 4  # a tile of scores
+
+
+def test_the_rest_is_scheduled_by_default():
+    """Only the group is said: what stands between its members is computed in the block loop or inlined."""
+    x = scores(5, 100, 3, 0.3)
+    agree(log_sum, online(log_sum, block=32), (x,))
+    s = attention.schedule()
+    s.online(["m", "l", "o"], over="k", block=8)
+    close(attention, s, qkv(2, 1, 5, 19, 3, 0))
+
+
+def test_stages_in_a_block_can_be_scheduled():
+    s = fused(attention, block=8, rows=6, causal=True)
+    s["S.update"].split("j", "jo", "jv", 4).reorder("h", "i", "jo", "e", "jv").vectorize("jv")
+    s["m.update"].vectorize("k", 4)
+    s["l.update"].vectorize("k", 4)
+    s["l.repair"].vectorize("i", 4)
+    s["m_before"].vectorize("i", 2)
+    s["o_change"].vectorize("i", 2)
+    s["P"].vectorize("j", 4)
+    s["o.repair"].vectorize("d", 4)
+    o = s["o.update"].split("d", "do", "dv", 4).split("i", "io", "ii", 2).reorder("h", "io", "do", "k", "ii", "dv")
+    o.unroll("ii").vectorize("dv")
+    s.cache_write("o", at="o.update.do", memory="reg")
+    s.cache_read("V", at="o.update.h")
+    s.check()
+    assert parse_schedule(str(s), s.pipeline) == s
+    close(attention, s, qkv(2, 1, 13, 21, 6, 0), causal=True)
+
+
+# What is refused ------------------------------------------------------------------------------------------------
+
+
+def test_errors():
+    s = log_sum.schedule()
+    refused(s, "online-variable", lambda: s.online(["m", "l"], "j", 4), "no reduction variable j")
+    refused(s, "online-split", lambda: s.online(["l", "m"], "k", 4), "order of their uses")
+    refused(s, "online-twice", lambda: s.online(["m", "m"], "k", 4))
+    refused(s, "online-form", lambda: s.online(["m", "Y"], "k", 4))
+    t = fused(attention)
+    refused(t, "online-between", lambda: t["P"].compute_root(), "P stands between")
+    s.online(["m", "l"], "k", 4)
+    refused(s, "online-twice", lambda: s.online(["m", "l"], "k", 4, name="again"))
+    refused(s, "not-associative", lambda: s["l_online.update"].parallel("k_b"))
+    refused(s, "online-blocks", lambda: s["l_online.update"].split("k_b", "a", "b", 2))
