@@ -136,7 +136,9 @@ def _path(stage: Stage, loop: str) -> _Path:
         outer, inner = (sibling, value) if name == t.inner else (value, sibling)
         value = simplify.add(simplify.mul(outer, f), inner)
         if simplify.mod(extents[t.parent], f) is not integer(0):
-            conditions.append(simplify.compare("lt", value, extents[t.parent]))
+            start, stop = d.rdom.ranges.get(t.parent, (integer(0), extents[t.parent]))
+            # about the variable itself, as indices have it: the analysis of regions knows it again
+            conditions.append(simplify.compare("lt", simplify.add(start, value), stop))
         siblings.insert(0, (shown[other], extents[other]))
         step = stage.transforms[k]
         assert isinstance(step, Split)
