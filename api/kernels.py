@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from tilewright.lang import reference as reference_path
-from tilewright.lang.binding import bind
-from tilewright.lang.errors import ArgumentError, DefinitionError, user_location
+from tilewright.lang.binding import bind, exported
+from tilewright.lang.errors import ArgumentError, DefinitionError, ScheduleError, user_location
 from tilewright.lang.extents import required_inputs
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.trace import Interface, read_interface, trace
@@ -36,6 +39,11 @@ class Kernel:
 
     def __init__(self, fn: Callable[..., Any] | None, mode: str = "contract", pipeline: Pipeline | None = None):
         self.mode = check_mode(mode)
+        if fn is not None and not isinstance(fn, FunctionType):
+            raise DefinitionError(
+                f"a kernel is made of {fn!r}", code="definition.kernel", where=user_location(),
+                hint='of a function: @tw.kernel, or @tw.kernel(mode="strict"), before its def',
+            )  # fmt: skip
         self._fn = fn
         self._pipelines: dict[Any, Pipeline] = {}
         self._compiled: dict[Any, Any] = {}
@@ -70,14 +78,21 @@ class Kernel:
                 values[p.name] = p.default
             else:
                 raise ArgumentError(
-                    f"{self.__name__} needs the static value {p.name}", code="argument.static", where=user_location()
-                )
+                    f"{self.__name__} needs the static value {p.name}", code="argument.static", where=user_location(),
+                    hint=f"give it by name: {p.name}=...",
+                )  # fmt: skip
         if statics:
             raise ArgumentError(
                 f"{self.__name__} has no static parameter {next(iter(statics))}",
-                code="argument.unknown",
-                where=user_location(),
-            )
+                code="argument.unknown", where=user_location(),
+                hint="it has: " + (", ".join(p.name for p in self.interface.statics) or "none"),
+            )  # fmt: skip
+        unknown = [name for name in dtypes or {} if name not in {t.name for t in self.interface.type_vars}]
+        if unknown:
+            raise ArgumentError(
+                f"{self.__name__} has no type variable {unknown[0]}", code="argument.unknown", where=user_location(),
+                hint="it has: " + (", ".join(t.name for t in self.interface.type_vars) or "none"),
+            )  # fmt: skip
         types = {
             t.name: _type(t, (dtypes or {}).get(t.name))
             for t in self.interface.type_vars
@@ -88,8 +103,9 @@ class Kernel:
             found = self._pipelines.get(key)
         except TypeError as e:
             raise ArgumentError(
-                f"a static value of {self.__name__} can't be a key: {e}", code="argument.static", where=user_location()
-            ) from None
+                f"a static value of {self.__name__} can't be a key: {e}", code="argument.static", where=user_location(),
+                hint="give something hashable: a number, a text, a tuple",
+            ) from None  # fmt: skip
         if found is None:
             found = self._pipelines[key] = trace(self._fn, self.interface, values, types)
         return found
@@ -109,13 +125,13 @@ class Kernel:
             given = dict(zip((p.name for p in positional), args, strict=False)) | rest
             for p in self.interface.params:
                 t = p.spec.dtype if isinstance(p.spec, ArraySpec) else p.spec
-                if isinstance(t, DTypeVar) and p.name in given and t.name not in dtypes:
-                    found = from_numpy(getattr(given[p.name], "dtype", type(given[p.name])))
-                    if found is None:
+                if isinstance(t, DTypeVar) and t.name not in dtypes:
+                    if p.name not in given:
                         raise ArgumentError(
-                            f"the type of {p.name} is not known", code="argument.dtype", where=user_location()
-                        )
-                    dtypes[t.name] = _type(t, found)
+                            f"{self.__name__}: {p.name} is missing", code="argument.missing", where=user_location(),
+                            hint="it takes " + ", ".join(q.name for q in self.interface.params),
+                        )  # fmt: skip
+                    dtypes[t.name] = _type(t, _type_of(p.name, given[p.name]))
         return self.pipeline(dtypes=dtypes, **statics), rest
 
     # Running ------------------------------------------------------------------------------------------------
@@ -141,12 +157,19 @@ class Kernel:
         return reference_path.run(p, bind(p, args, rest, sizes, len(self._keyword_only)), keep)
 
     def _through_reference(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        from tilewright.codegen.compile import copy_into
+        from tilewright.codegen.compile import given_outputs, in_order
 
         kwargs.pop("threads", None)
         out = kwargs.pop("out", None)
-        result = self.reference(*args, **kwargs)
-        return result if out is None else copy_into(out, result)
+        if out is None:
+            return self.reference(*args, **kwargs)
+        sizes = kwargs.pop("sizes", None)
+        p, rest = self._for_call(args, kwargs)
+        targets = given_outputs(p, bind(p, args, rest, sizes, len(self._keyword_only)), out)
+        result = self.reference(*args, sizes=sizes, **kwargs)
+        for target, value in zip(targets, in_order(p, result), strict=True):
+            target[...] = value
+        return out
 
     def why(self, *args: Any, out: tuple[int, ...] = (), output: int = 0, sizes: Any = None, **kwargs: Any) -> str:
         """One element's expression with the values that went into it: `kernel.why(a, b, out=(3, 5))`."""
@@ -175,8 +198,24 @@ class Kernel:
 
     def compile(self, schedule: Any = None, *, mode: str | None = None, dtypes: Any = None, **statics: Any) -> Any:
         """A native kernel with the given schedule; stages that it does not name get the default schedule."""
-        p = schedule.pipeline if schedule is not None else self.pipeline(dtypes=dtypes, **statics)
+        p = self.pipeline(dtypes=dtypes, **statics) if schedule is None else self._scheduled(schedule)
         return self._compile(p, schedule, check_mode(mode or self.mode))
+
+    def _scheduled(self, schedule: Any) -> Pipeline:
+        """The pipeline of a schedule, which must be one of this kernel."""
+        p = getattr(schedule, "pipeline", None)
+        if not isinstance(p, Pipeline):
+            raise ScheduleError(
+                f"{schedule!r} is no schedule", code="schedule.kind", where=user_location(),
+                hint=f"make one with kernel.schedule(), or read one: tw.parse_schedule(text, {self.__name__})",
+            )  # fmt: skip
+        if not any(p.digest == q.digest for q in self._pipelines.values()):
+            raise ScheduleError(
+                f"this schedule is for another algorithm: {p.name}, not {self.__name__}", code="schedule.algorithm",
+                where=(user_location(), p.location),
+                hint="a schedule belongs to one algorithm: make one with kernel.schedule()",
+            )  # fmt: skip
+        return p
 
     def _compile(self, p: Pipeline, schedule: Any, mode: str) -> Any:
         from tilewright.codegen.compile import compile_schedule
@@ -195,8 +234,22 @@ class Kernel:
         """Run on a simulated machine: the account of bytes and footprint, and the values."""
         from tilewright.codegen.simulate import simulate
 
-        p = schedule.pipeline if schedule is not None else self.pipeline()
+        p = self.pipeline() if schedule is None else self._scheduled(schedule)
         return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs)
+
+
+def _type_of(name: str, value: Any) -> DType:
+    """The element type of an argument whose type selects the pipeline."""
+    if isinstance(value, (bool, int, float)):
+        value = np.asarray(value)
+    array = exported(value)
+    found = None if isinstance(array, str) else from_numpy(array.dtype)
+    if found is None:
+        raise ArgumentError(
+            f"{name} has no element type: it is a {type(value).__name__}", code="argument.dtype", where=user_location(),
+            hint="pass an array: np.asarray(x, np.float32)",
+        )  # fmt: skip
+    return found
 
 
 def _type(t: DTypeVar, given: Any) -> DType:

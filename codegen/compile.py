@@ -129,7 +129,10 @@ class Compiled:
 
         results = self._built.lowered.results
         if name not in results:
-            raise CompileError(f"there is no pass {name!r}", code="compile.pass", hint="passes: " + ", ".join(results))
+            raise CompileError(
+                f"there is no pass {name!r}", code="compile.pass", where=user_location(),
+                hint="passes: " + ", ".join(results),
+            )  # fmt: skip
         return dump(results[name])
 
     # Building -----------------------------------------------------------------------------------------------
@@ -187,8 +190,9 @@ class Compiled:
         if threads is not None:
             if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
                 raise ArgumentError(
-                    f"threads={threads!r}", code="argument.threads", where=user_location(), hint="a positive number"
-                )
+                    f"threads= is {threads!r}", code="argument.threads", where=user_location(),
+                    hint="it is a positive integer: how many threads the call may use",
+                )  # fmt: skip
             return self._entry(threads)(*args, **kwargs)
         return self._checked(runtime.context(), *args, **kwargs)
 
@@ -196,8 +200,7 @@ class Compiled:
         """A call with everything checked in Python."""
         p = self.pipeline
         bound = bind(p, args, kwargs, sizes, len(self._keyword_only))
-        env = bound.env
-        outputs = self._outputs(bound, out, env)
+        outputs = given_outputs(p, bound, out)
         arrays = [bound.arrays[a.name] for a in p.arrays] + self._tables + outputs
         aliases = self._aliases(arrays)
         variant = self._variant(tuple(map(_stride_class, arrays)), aliases)
@@ -216,17 +219,6 @@ class Compiled:
             return out
         return structured(p.structure, outputs)
 
-    def _outputs(self, bound: Bound, out: Any, env: Any) -> list[np.ndarray]:
-        p = self.pipeline
-        shapes = [tuple(index_value(e, env) for e in o.extents) for o in p.outputs]
-        if out is None:
-            return [np.empty(s, o.dtype.np) for s, o in zip(shapes, p.outputs, strict=True)]
-        given: list[Any] = []
-        _pick(p.structure, out, given, p)
-        for o, shape, a in zip(p.outputs, shapes, given, strict=True):
-            _check_output(o.name, o.dtype.np, shape, a)
-        return given
-
     def _aliases(self, arrays: Sequence[np.ndarray]) -> frozenset[frozenset[str]]:
         """Pairs of arguments that share memory, one of them written; refused unless it can't change a result."""
         found = set()
@@ -236,15 +228,15 @@ class Compiled:
                 if j != k and (j not in written or j < k) and np.may_share_memory(arrays[j], arrays[k]):
                     if not np.shares_memory(arrays[j], arrays[k]):
                         continue
-                    self._check_alias(j, k, arrays)
+                    self._check_alias(j, k, arrays, written)
                     found.add(frozenset((self._roles[j][0], self._roles[k][0])))
         return frozenset(found)
 
-    def _check_alias(self, j: int, k: int, arrays: Sequence[np.ndarray]) -> None:
+    def _check_alias(self, j: int, k: int, arrays: Sequence[np.ndarray], written: Sequence[int]) -> None:
         from tilewright.codegen.aliasing import reads_own_element_only
 
         a, b = arrays[j], arrays[k]
-        same = a.ctypes.data == b.ctypes.data and a.strides == b.strides and a.shape == b.shape
+        same = j not in written and a.ctypes.data == b.ctypes.data and a.strides == b.strides and a.shape == b.shape
         if not same or not reads_own_element_only(self._make_state(), self._roles[j][0], self._roles[k][0]):
             raise ArgumentError(
                 f"{self._roles[k][0].removeprefix('out.')} shares memory with {self._roles[j][0].removeprefix('out.')}",
@@ -268,6 +260,24 @@ def raise_kernel_code(code: int, p: Pipeline, state: State, mode: str) -> None:
         code="bounds.schedule", where=user_location(),
         hint="the schedule asks for it: call with sizes for which it holds, or change that directive",
     )  # fmt: skip
+
+
+def given_outputs(p: Pipeline, bound: Bound, out: Any) -> list[np.ndarray]:
+    """The arrays that outputs are written to: new ones, or those of `out=` once they are found to fit."""
+    shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
+    if out is None:
+        return [np.empty(s, o.dtype.np) for s, o in zip(shapes, p.outputs, strict=True)]
+    given = in_order(p, out)
+    for o, shape, a in zip(p.outputs, shapes, given, strict=True):
+        _check_output(o.name, o.dtype.np, shape, a)
+    return given
+
+
+def in_order(p: Pipeline, out: Any) -> list[Any]:
+    """The arrays of a result, or of `out=`, in the order of the outputs."""
+    given: list[Any] = []
+    _pick(p.structure, out, given, p)
+    return given
 
 
 def _pick(structure: Any, out: Any, given: list[Any], p: Pipeline) -> None:
@@ -302,7 +312,10 @@ def _check_output(name: str, dtype: np.dtype, shape: tuple[int, ...], a: Any) ->
     elif folds(a):
         problem = "is a broadcast or sliding view: several elements share one place"
     if problem:
-        raise ArgumentError(f"out= for {name} {problem}", code="argument.out", where=user_location(), hint="np.empty(shape, dtype)")
+        raise ArgumentError(
+            f"out= for {name} {problem}", code="argument.out", where=user_location(),
+            hint=f"give a writable array: np.empty({shape}, np.{np.dtype(dtype).name})",
+        )  # fmt: skip
 
 
 def _stride_class(a: np.ndarray) -> str:
@@ -338,17 +351,4 @@ def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[
     return Compiled(p, text, state, mode, keyword_only, os.environ.get("TILEWRIGHT_DEBUG") == "1")
 
 
-def copy_into(out: Any, result: Any) -> Any:
-    """Write a result into the arrays of `out=` (of the same structure); returns `out`."""
-    if isinstance(result, dict):
-        for k, v in result.items():
-            copy_into(out[k], v)
-    elif isinstance(result, (tuple, list)):
-        for o, v in zip(out, result, strict=True):
-            copy_into(o, v)
-    elif result is not None:
-        out[...] = result
-    return out
-
-
-__all__ = ["Build", "Compiled", "Variant", "compile_schedule", "copy_into"]
+__all__ = ["Build", "Compiled", "Variant", "compile_schedule", "given_outputs", "in_order"]

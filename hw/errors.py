@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.lang.errors import TilewrightError
+from tilewright.lang.errors import TilewrightError, user_location
 
 if TYPE_CHECKING:
     from .account import Footprint
@@ -31,6 +31,6 @@ class CapacityError(TilewrightError):
     default_code = "capacity.exceeded"
 
     def __init__(self, message: str, *, footprint: Footprint, changes: tuple[Change, ...], hint: str):
-        super().__init__(message, hint=hint)
+        super().__init__(message, where=user_location(), hint=hint)
         self.footprint = footprint
         self.changes = changes

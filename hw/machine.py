@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import fields as f
+from tilewright.lang.errors import user_location
+
 from .errors import MachineError
 from .parts import Cache, Compute, Dma, Memory, Provenance, Unit
 from .reader import Source, closest, write_table
@@ -126,6 +128,7 @@ def _preset(name: str) -> Machine:
         raise MachineError(
             f"there is no machine called {name!r}",
             code="machine.unknown",
+            where=user_location(),
             hint=f"presets: {', '.join(names)}{closest(name, names)}; or give the path of a .toml file",
         )
     file = PRESETS / f"{name}.toml"

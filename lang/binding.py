@@ -17,7 +17,7 @@ from tilewright.lang.ranges import check_ranges
 from tilewright.lang.types import DType, index
 from tilewright.lang.values import Env, index_value
 
-__all__ = ["Bound", "bind", "index_value"]
+__all__ = ["Bound", "bind", "exported", "index_value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +169,20 @@ def _numpy_name(t: DType) -> str:
 
 
 def _exported(p: Pipeline, q: Array, value: Any, inout: bool) -> np.ndarray:
-    """`value` as an ndarray through whichever protocol it has, without a copy unless its exporter forces one."""
     if isinstance(value, np.ma.MaskedArray):
         raise bad(p, "masked", f"{q.name} is a masked array", "fill it: x.filled(0)")
+    found = exported(value, inout)
+    if isinstance(found, np.ndarray):
+        return found
+    raise bad(
+        p, "not-array", f"{q.name} must be an array of {q.dtype} and is a {type(value).__name__}{found}",
+        f"convert it: np.asarray(x, {_numpy_name(q.dtype)})",
+    )  # fmt: skip
+
+
+def exported(value: Any, inout: bool = False) -> np.ndarray | str:
+    """`value` as an ndarray through whichever protocol it has, without a copy unless its exporter forces one; else
+    why not (in brackets, or nothing). With `inout` only protocols that share memory count."""
     if isinstance(value, (np.ndarray, np.generic)) and not (inout and isinstance(value, np.generic)):
         return np.asarray(value)
     ways = [
@@ -186,11 +197,7 @@ def _exported(p: Pipeline, q: Array, value: Any, inout: bool) -> np.ndarray:
             return way(value)
         except (TypeError, ValueError, BufferError, RuntimeError, AttributeError) as e:
             reasons.append(str(e).split("\n")[0])
-    why = f" ({reasons[-1]})" if len(reasons) > 1 else ""
-    raise bad(
-        p, "not-array", f"{q.name} must be an array of {q.dtype} and is a {type(value).__name__}{why}",
-        f"convert it: np.asarray(x, {_numpy_name(q.dtype)})",
-    )  # fmt: skip
+    return f" ({reasons[-1]})" if len(reasons) > 1 else ""
 
 
 def _check_overlap(p: Pipeline, arrays: Mapping[str, np.ndarray]) -> None:
@@ -247,6 +254,8 @@ class _Sizes:
         self.p = p
         self.known: dict[str, int] = {}
         self.source: dict[str, str] = {}
+        if not isinstance(given, Mapping):
+            raise bad(p, "size-kind", f"sizes= is {given!r}", "give a dict of numbers: sizes=dict(M=3)")
         for name, value in given.items():
             if name not in p.sizes:
                 hint = f"its sizes: {', '.join(p.sizes)}" if p.sizes else "it has no sizes"

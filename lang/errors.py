@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-_OURS = "tilewright"
+_PASSED_OVER = ("tilewright", "numpy")  # the user's frame is the one that called these
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def user_location() -> Location | None:
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module != _OURS and not module.startswith(_OURS + "."):
+        if module.partition(".")[0] not in _PASSED_OVER:
             return Location(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None
@@ -97,6 +97,12 @@ class DefinitionError(TilewrightError):
     """A Func, reduction domain or kernel is defined in a way that has no meaning."""
 
     default_code = "definition"
+
+
+class UnknownNameError(DefinitionError, AttributeError):
+    """Something is asked for by a name that it does not have (an AttributeError, so that hasattr works)."""
+
+    default_code = "definition.unknown-name"
 
 
 class SymbolicUseError(TilewrightError, TypeError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.lang.errors import DefinitionError
+from tilewright.lang.errors import DefinitionError, user_location
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.intervals import Interval
 from tilewright.lang.pipeline import Output, Pipeline
@@ -19,7 +19,8 @@ def explain_bounds(p: Pipeline, name: str) -> str:
     boxes = {f.name: box for f, box in found.funcs.items()} | {a.name: box for a, box in found.inputs.items()}
     if name not in boxes:
         raise DefinitionError(
-            f"{p.name} has no Func or input {name!r}", code="definition.unknown-func", hint="it has: " + ", ".join(boxes)
+            f"{p.name} has no Func or input {name!r}", code="definition.unknown-func", where=user_location(),
+            hint="it has: " + ", ".join(boxes),
         )
     lines = [f"{name}{_box(boxes[name])}"]
     for u in found.uses:

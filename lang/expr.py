@@ -32,7 +32,8 @@ class Symbolic:
     def __bool__(self) -> bool:
         self._refuse(
             "truth value",
-            "use & | ~ instead of and/or/not, tw.inside(x, lo, hi) for a chained comparison, tw.select instead of if",
+            "use & | ~ instead of and/or/not, tw.inside(x, lo, hi) for a chained comparison, tw.select instead of if,"
+            " tw.maximum and tw.minimum instead of max and min",
         )
 
     def __len__(self) -> int:
@@ -50,7 +51,22 @@ class Symbolic:
     __int__ = __index__
 
     def __float__(self) -> float:
-        self._refuse("float()", "use tw.cast(tw.f64, x)")
+        self._refuse("float()", "use tw.cast(tw.f64, x), and tw.exp and the like instead of the math module")
+
+    __complex__ = __float__
+
+    def __round__(self, digits: Any = None) -> NoReturn:
+        self._refuse("round()", "use tw.round(x)")
+
+    def __divmod__(self, other: Any) -> NoReturn:
+        self._refuse("divmod()", "use x // y and x % y")
+
+    __rdivmod__ = __divmod__
+
+    def __matmul__(self, other: Any) -> NoReturn:
+        self._refuse("@", "write the sum: C[i, j] += A[i, k] * B[k, j] with k = tw.rdom(k=K)")
+
+    __rmatmul__ = __matmul__
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         self._refuse("conversion to an array", "index it, or call the kernel on real arrays")
@@ -362,10 +378,16 @@ def power(a: Any, b: Any) -> Expr:
 
 def select(condition: Any, a: Any, b: Any, *more: Any) -> Expr:
     """`a` where `condition` holds, else `b`; `select(c1, a1, c2, a2, ..., otherwise)` takes the first that holds."""
-    if more:
-        if len(more) % 2:
-            fail("select needs (condition, value) pairs and a last value")
-        return select(condition, a, select(b, *more))
+    if len(more) % 2:
+        fail("select needs (condition, value) pairs and a last value", "tw.select(c1, a1, c2, a2, otherwise)")
+    *pairs, out = (condition, a, b, *more)
+    while pairs:
+        *pairs, c, value = pairs
+        out = _select(c, value, out)
+    return out
+
+
+def _select(condition: Any, a: Any, b: Any) -> Expr:
     c = to_node(condition)
     if not c.dtype.is_bool:
         fail(f"the condition of select is {type_name(c.dtype)}", "compare it: x != 0", code="type.condition")
@@ -396,13 +418,17 @@ def bitcast(t: Any, value: Any) -> Expr:
 def maximum(a: Any, b: Any, *more: Any) -> Expr:
     """Element-wise: a if a > b or a is NaN, else b."""
     out = binary("max", a, b)
-    return maximum(out, *more) if more else out
+    for m in more:
+        out = binary("max", out, m)
+    return out
 
 
 def minimum(a: Any, b: Any, *more: Any) -> Expr:
     """Element-wise: a if a < b or a is NaN, else b."""
     out = binary("min", a, b)
-    return minimum(out, *more) if more else out
+    for m in more:
+        out = binary("min", out, m)
+    return out
 
 
 def clamp(x: Any, low: Any, high: Any) -> Expr:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tilewright.lang import ir, types
-from tilewright.lang.errors import Location, user_location
+from tilewright.lang.errors import Location, SymbolicUseError, TilewrightError, user_location
 from tilewright.lang.expr import Expr, Symbolic, cast_node, fail, is_literal, to_node, type_name, wrap
 from tilewright.lang.ir import Node
 from tilewright.lang.symbols import Domain, Var, automatic_name, bad, check_name, given_name, to_index
@@ -18,17 +18,37 @@ from tilewright.lang.types import DType, as_dtype, index
 # Tensors --------------------------------------------------------------------------------------------------------
 
 
+def _axes(rank: int) -> str:
+    return f"{rank} ax{'i' if rank == 1 else 'e'}s"
+
+
+def _as_indexed(name: str, rank: int) -> str:
+    return f"index it as {name}[{', '.join(f'i{k}' for k in range(rank)) or '()'}]"
+
+
 class Tensor(Symbolic):
     """What is read by index: an input array, a table or a Func."""
 
     name: str
+
+    def _unindexed(self, *others: Any) -> NoReturn:
+        raise SymbolicUseError(
+            f"arithmetic on all of {self.name} at once", where=user_location(),
+            hint=f"say it for one element: {self.name}[i]",
+        )  # fmt: skip
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unindexed
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _unindexed
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _unindexed
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _unindexed
+    __neg__ = __pos__ = __abs__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _unindexed
 
     def _load(self, where: tuple, rank: int, dtype: DType, component: int = 0) -> Node:
         found = where if isinstance(where, tuple) else (where,)
         if any(i is Ellipsis or isinstance(i, slice) for i in found):
             raise bad(f"{self.name} is sliced here", "slice", "index it with one expression an axis")
         if len(found) != rank:
-            raise bad(f"{self.name} has {rank} axes and is indexed with {len(found)}", "rank", f"give {rank}")
+            raise bad(f"{self.name} has {_axes(rank)} and is indexed with {len(found)}", "rank", _as_indexed(self.name, rank))
         args = tuple(to_index(i, f"index {k} of {self.name}") for k, i in enumerate(found))
         return ir.node("load", dtype.compute, args, (self, component))
 
@@ -55,6 +75,12 @@ class Array(Tensor):
 
     def __getitem__(self, where: Any) -> Expr:
         return wrap(self._load(where, self.ndim, self.dtype))
+
+    def __setitem__(self, where: Any, value: Any) -> NoReturn:
+        raise bad(
+            f"{self.name} is an input and is given a value", "input",
+            f"define a Func, or let it be written: {self.name}: tw.inout(tw.{self.dtype}[...])",
+        )  # fmt: skip
 
 
 class Table(Array):
@@ -252,18 +278,21 @@ class Func(Tensor):
         if any(isinstance(i, slice) for i in found):
             return self._slice(found)
         if self.init is not None and len(found) != self.rank:
-            raise bad(f"{self.name} has {self.rank} axes and is indexed with {len(found)}", "rank", f"give {self.rank}")
+            hint = _as_indexed(self.name, self.rank)
+            raise bad(f"{self.name} has {_axes(self.rank)} and is indexed with {len(found)}", "rank", hint)
         return FuncRef(self, found)
 
     def _slice(self, where: tuple) -> OutputSlice:
         self.require_defined()
         if len(where) != self.rank:
-            raise bad(f"{self.name} has {self.rank} axes and is sliced with {len(where)}", "rank")
+            hint = f"slice it as {self.name}[{', '.join([':stop'] * self.rank) or '()'}]"
+            raise bad(f"{self.name} has {_axes(self.rank)} and is sliced with {len(where)}", "rank", hint)
         starts, stops = [], []
         for k, s in enumerate(where):
             if not isinstance(s, slice) or s.step is not None or s.stop is None:
+                what = "an index" if not isinstance(s, slice) else "no stop" if s.stop is None else "a step"
                 raise bad(
-                    f"axis {k} of the output {self.name}", "output-slice",
+                    f"axis {k} of the output {self.name} has {what}", "output-slice",
                     "write start:stop or :stop for every axis; the stop is required, steps are not allowed",
                 )  # fmt: skip
             starts.append(to_index(0 if s.start is None else s.start, "start"))
@@ -283,6 +312,14 @@ class Func(Tensor):
                 f"{self.name} is defined again after {self.frozen_by}", "frozen",
                 "a Func can't change once a pipeline was made of it; make another Func",
             )  # fmt: skip
+        before = self.init, self.dtypes, self.open_type
+        try:
+            self._define(found, value)
+        except TilewrightError:
+            self.init, self.dtypes, self.open_type = before
+            raise
+
+    def _define(self, found: tuple, value: Any) -> None:
         if isinstance(value, Increment):
             if value.ref.func is not self:
                 raise bad(f"{self.name} is assigned an update of {value.ref.func.name}", "increment")
@@ -374,7 +411,8 @@ class Func(Tensor):
     def _define_update(self, where: tuple, values: tuple) -> None:
         place = user_location()
         if len(where) != self.rank:
-            raise bad(f"{self.name} has {self.rank} axes and is updated with {len(where)} indices", "rank", None, place)
+            hint = _as_indexed(self.name, self.rank)
+            raise bad(f"{self.name} has {_axes(self.rank)} and is updated with {len(where)} indices", "rank", hint, place)
         if self.open_type is not None:
             t = to_node(values[0]).dtype if not is_literal(values[0]) else self.open_type
             if self.open_type is not None:

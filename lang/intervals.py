@@ -72,16 +72,19 @@ def refine(env: Env, known: list[tuple[Node, Interval]]) -> Env:
     return _Analysis(env).with_facts(known) if known else env
 
 
+_DEEPEST = 32  # selects inside each other whose conditions count; beyond, an arm has its range without them
+
+
 class _Analysis:
-    def __init__(self, env: Env):
-        self.env = env
+    def __init__(self, env: Env, depth: int = 0):
+        self.env, self.depth = env, depth
         self.memo: dict[Node, Interval] = {}
 
     def of(self, n: Node) -> Interval:
         found = self.memo.get(n)
         if found is None:
             for m in ir.postorder([n]):  # arguments first, so that the recursion below stays flat
-                if m not in self.memo and m.op != "select":
+                if m not in self.memo and not self._refines(m):
                     self.memo[m] = self._one(m)
             found = self.memo.get(n) or self._one(n)
             self.memo[n] = found
@@ -123,14 +126,18 @@ class _Analysis:
             hi = None if hi is None or up is None else add(hi, mul(up, integer(k)))
         return Interval(lo, hi)
 
+    def _refines(self, n: Node) -> bool:
+        """Whether the arms of a select are looked at with what its condition says."""
+        return n.op == "select" and self.depth < _DEEPEST and bool(facts(n.args[0]) or facts_if_false(n.args[0]))
+
     def select(self, n: Node) -> Interval:
         c, a, b = n.args
-        holds, fails = facts(c), facts_if_false(c)
+        holds, fails = (facts(c), facts_if_false(c)) if self.depth < _DEEPEST else ([], [])
         return union(self._refined(a, holds), self._refined(b, fails))
 
     def _refined(self, n: Node, known: list[tuple[Node, Interval]]) -> Interval:
         """The range of n where bounds on some expressions are known."""
-        return bounds(n, self.with_facts(known)) if known else self._get(n)
+        return _Analysis(self.with_facts(known), self.depth + 1).of(n) if known else self._get(n)
 
     def with_facts(self, known: list[tuple[Node, Interval]]) -> Env:
         env = dict(self.env)
@@ -328,10 +335,10 @@ _RULES = {
 
 def facts(c: Node) -> list[tuple[Node, Interval]]:
     """Bounds on expressions that hold where `c` does."""
-    if c.op == "likely":
-        return facts(c.args[0])
-    if c.op == "and":
-        return [*facts(c.args[0]), *facts(c.args[1])]
+    return [f for part in ir.spread(c, "and") for f in _facts(part)]
+
+
+def _facts(c: Node) -> list[tuple[Node, Interval]]:
     if c.op in ("lt", "le", "gt", "ge", "eq") and c.args[0].dtype.is_int:
         a, b = c.args
         one = integer(1)
@@ -383,12 +390,10 @@ def _isolated(op: str, a: Node, b: Node) -> list[tuple[Node, Interval]]:
 
 def facts_if_false(c: Node) -> list[tuple[Node, Interval]]:
     """Bounds that hold where `c` does not."""
-    if c.op == "likely":
-        return facts_if_false(c.args[0])
-    if c.op == "not":
-        return facts(c.args[0])
-    if c.op == "or":
-        return [*facts_if_false(c.args[0]), *facts_if_false(c.args[1])]
-    if c.op in _NEGATED:
-        return facts(ir.node(_NEGATED[c.op], c.dtype, c.args))
-    return []
+    found: list[tuple[Node, Interval]] = []
+    for part in ir.spread(c, "or"):
+        if part.op == "not":
+            found += facts(part.args[0])
+        elif part.op in _NEGATED:
+            found += facts(ir.node(_NEGATED[part.op], part.dtype, part.args))
+    return found

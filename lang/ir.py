@@ -36,7 +36,7 @@ LEAVES = frozenset("const var rvar size scalar".split())
 class Node:
     """One interned operation. Build it with `node(...)`; compare it with `is`."""
 
-    __slots__ = ("__weakref__", "_digest", "args", "attr", "dtype", "op")
+    __slots__ = ("__weakref__", "_digest", "_linear", "_variables", "args", "attr", "dtype", "op")
 
     op: str
     dtype: DType
@@ -78,7 +78,8 @@ def node(op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -
     found = _table.get(key)
     if found is None:
         found = Node()
-        found.op, found.dtype, found.args, found.attr, found._digest = op, dtype, args, attr, None
+        found.op, found.dtype, found.args, found.attr = op, dtype, args, attr
+        found._digest = found._linear = found._variables = None
         _table[key] = found
     return found
 
@@ -122,6 +123,22 @@ def postorder(roots: Iterable[Node]) -> Iterator[Node]:
             stack.extend((a, False) for a in reversed(n.args) if a not in seen)
 
 
+_NONE: frozenset[Node] = frozenset()
+
+
+def variables(n: Node) -> frozenset[Node]:
+    """The `var` nodes below `n` (kept with the nodes)."""
+    if n._variables is None and n.args:
+        for m in postorder((n,)):
+            if m._variables is None and m.args:
+                out = _NONE
+                for a in m.args:
+                    below = variables(a)
+                    out = out if below <= out else below if out <= below else out | below
+                m._variables = out
+    return n._variables or (frozenset((n,)) if n.op == "var" else _NONE)
+
+
 def rebuild(n: Node, args: tuple[Node, ...]) -> Node:
     """`n` with other arguments; index arithmetic is simplified again."""
     if args == n.args:
@@ -150,6 +167,19 @@ def substitute(
 ) -> tuple[Node, ...]:
     """Replace nodes (leaves as a rule) by others, rebuilding and simplifying what is above."""
     return transform(roots, lambda n, args: env[n] if n in env else rebuild(n, args), memo)
+
+
+def spread(n: Node, op: str) -> list[Node]:
+    """The operands of nested operations `op` (and, or, min, max) in order, `likely` marks around them removed."""
+    out: list[Node] = []
+    stack = [n]
+    while stack:
+        m = stack.pop()
+        if m.op == op or m.op == "likely":
+            stack.extend(reversed(m.args))
+        else:
+            out.append(m)
+    return out
 
 
 def leaves(roots: Iterable[Node], op: str) -> list[Node]:

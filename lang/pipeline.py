@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from tilewright.lang import ir
-from tilewright.lang.errors import DefinitionError, Location
+from tilewright.lang.errors import DefinitionError, Location, user_location
 from tilewright.lang.func import Array, Definition, Func, FuncRef, InoutFunc, OutputSlice, Table
 from tilewright.lang.ir import Node
 from tilewright.lang.symbols import bad
@@ -91,7 +91,7 @@ class Pipeline:
             if f.name == name:
                 return f
         raise DefinitionError(
-            f"{self.name} has no Func {name!r}", code="definition.unknown-func",
+            f"{self.name} has no Func {name!r}", code="definition.unknown-func", where=user_location(),
             hint="it has: " + ", ".join(f.name for f in self.funcs),
         )  # fmt: skip
 
@@ -153,7 +153,7 @@ def make_pipeline(
 ) -> Pipeline:
     """Freeze what a kernel returned: a slice of a Func, or a tuple, list or dict of slices (None where all is `inout`)."""
     outputs: list[Output] = []
-    structure = _collect(returned, outputs)
+    structure = _collect(returned, outputs, location)
     funcs = _in_order([o.func for o in outputs] + [p for p in params if isinstance(p, InoutFunc) and p.updates])
     for f in funcs:
         f.require_defined()
@@ -170,7 +170,7 @@ def make_pipeline(
     return made
 
 
-def _collect(value: Any, outputs: list[Output]) -> Any:
+def _collect(value: Any, outputs: list[Output], location: Location | None) -> Any:
     if isinstance(value, FuncRef) and not value.indices:
         value = OutputSlice(value.func, (), ())
     if isinstance(value, OutputSlice):
@@ -182,13 +182,14 @@ def _collect(value: Any, outputs: list[Output]) -> Any:
             outputs.append(Output(f.name if len(f.dtypes) == 1 else f"{f.name}.{k}", f, k, value.starts, value.stops))
         return places[0] if len(places) == 1 else tuple(places)
     if isinstance(value, (tuple, list)):
-        return type(value)(_collect(v, outputs) for v in value)
+        return type(value)(_collect(v, outputs, location) for v in value)
     if isinstance(value, dict):
-        return {k: _collect(v, outputs) for k, v in value.items()}
+        return {k: _collect(v, outputs, location) for k, v in value.items()}
     if value is None:
         return None
     what = "a Func" if isinstance(value, Func) else repr(value)
-    raise bad(f"a kernel returns {what}", "output", "return a slice such as C[:M, :N], or a tuple, list or dict of slices")
+    raise bad(f"a kernel returns {what}", "output",
+              "return a slice such as C[:M, :N], or a tuple, list or dict of slices", location)  # fmt: skip
 
 
 def _in_order(roots: Sequence[Func]) -> list[Func]:

@@ -304,6 +304,4 @@ def any_runs(uses: list[Use]) -> Node:
 
 
 def conditions(guard: Node) -> set[Node]:
-    if guard.op == "and":
-        return conditions(guard.args[0]) | conditions(guard.args[1])
-    return {guard} - {ir.TRUE}
+    return set(ir.spread(guard, "and")) - {ir.TRUE}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
-from tilewright.lang.ir import FALSE, TRUE, Node, integer, is_const, node
+from tilewright.lang.ir import FALSE, TRUE, Node, integer, is_const, node, spread
 from tilewright.lang.types import DType, bool_, index
 
 Linear = tuple[dict[Node, int], int]
@@ -16,16 +16,41 @@ Linear = tuple[dict[Node, int], int]
 
 def linear(n: Node) -> Linear:
     """`n` as (coefficients of atoms, constant). Atoms are index nodes that are no sum, difference or multiple."""
-    if n.op == "const":
-        return {}, n.attr
-    if n.op == "add":
-        (a, ca), (b, cb) = linear(n.args[0]), linear(n.args[1])
-        return _merge(a, b, 1), ca + cb
-    if n.op == "mul" and n.args[1].op == "const":
-        a, ca = linear(n.args[0])
-        k = n.args[1].attr
-        return {t: c * k for t, c in a.items()}, ca * k
-    return {n: 1}, 0
+    coefs, constant = _linear(n)
+    return dict(coefs), constant
+
+
+def _linear(n: Node) -> Linear:
+    """The same, kept with sums and multiples; not to be changed."""
+    if n.op not in ("add", "mul"):
+        return ({}, n.attr) if n.op == "const" else ({n: 1}, 0)
+    found = n._linear
+    if found is None:
+        found = _added_up(n)
+        if n not in found[0]:
+            n._linear = found
+    return found
+
+
+def _added_up(n: Node) -> Linear:
+    coefs: dict[Node, int] = {}
+    constant = 0
+    stack = [(n, 1)]
+    while stack:
+        m, k = stack.pop()
+        if m.op == "const":
+            constant += k * m.attr
+        elif m.op == "add":
+            stack += [(m.args[1], k), (m.args[0], k)]
+        elif m.op == "mul" and m.args[1].op == "const":
+            stack.append((m.args[0], k * m.args[1].attr))
+        else:
+            c = coefs.get(m, 0) + k
+            if c:
+                coefs[m] = c
+            else:
+                del coefs[m]
+    return coefs, constant
 
 
 def _merge(a: Mapping[Node, int], b: Mapping[Node, int], sign: int) -> dict[Node, int]:
@@ -61,12 +86,12 @@ def from_linear(coefs: Mapping[Node, int], constant: int) -> Node:
 
 
 def add(a: Node, b: Node) -> Node:
-    (x, cx), (y, cy) = linear(a), linear(b)
+    (x, cx), (y, cy) = _linear(a), _linear(b)
     return from_linear(_merge(x, y, 1), cx + cy)
 
 
 def sub(a: Node, b: Node) -> Node:
-    (x, cx), (y, cy) = linear(a), linear(b)
+    (x, cx), (y, cy) = _linear(a), _linear(b)
     return from_linear(_merge(x, y, -1), cx - cy)
 
 
@@ -77,10 +102,10 @@ def neg(a: Node) -> Node:
 def mul(a: Node, b: Node) -> Node:
     if a.op == "const":
         a, b = b, a
-    x, cx = linear(a)
+    x, cx = _linear(a)
     if b.op == "const":
         return from_linear({t: c * b.attr for t, c in x.items()}, cx * b.attr)
-    y, cy = linear(b)
+    y, cy = _linear(b)
     if len(x) + bool(cx) > 1 or len(y) + bool(cy) > 1:  # distribute, so that strides of products stay visible
         out, k = {}, 0
         for tx, ax in [*x.items(), (None, cx)]:
@@ -161,23 +186,19 @@ def mod(a: Node, b: Node) -> Node:
     return node("mod", index, (a, b))
 
 
-def _spread(n: Node, op: str) -> list[Node]:
-    return [t for a in n.args for t in _spread(a, op)] if n.op == op else [n]
-
-
 def _absorbed(op: str, t: Node, kept: list[Node]) -> bool:
     """max(min(x, y), y + c) is y + c for c >= 0: the minimum is never above y."""
     sign, other = (1, "min") if op == "max" else (-1, "max")
     if t.op != other:
         return False
-    gaps = (sub(k, e) for e in _spread(t, other) for k in kept if k is not t)
+    gaps = (sub(k, e) for e in spread(t, other) for k in kept if k is not t)
     return any(d.op == "const" and sign * d.attr >= 0 for d in gaps)
 
 
 def _extreme(op: str, a: Node, b: Node) -> Node:
     sign = 1 if op == "max" else -1
     kept: list[Node] = []
-    for t in [*_spread(a, op), *_spread(b, op)]:
+    for t in [*spread(a, op), *spread(b, op)]:
         for i, k in enumerate(kept):
             d = sub(t, k)
             if d.op == "const":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.lang import ir
-from tilewright.lang.errors import DefinitionError, Location, user_location
+from tilewright.lang.errors import DefinitionError, Location, UnknownNameError, user_location
 from tilewright.lang.expr import Expr, to_node, type_name, wrap
 from tilewright.lang.ir import Node
 from tilewright.lang.types import index
@@ -99,8 +99,15 @@ class Var(Expr):
 
 def vars(names: str) -> Any:  # noqa: A001 - the field's word
     """Vars by name: `i, j = tw.vars("i j")`; a single name gives one Var."""
-    made = tuple(Var(n) for n in names.split())
+    made = tuple(Var(n) for n in _words(names, "Vars"))
     return made[0] if len(made) == 1 else made
+
+
+def _words(names: Any, what: str) -> list[str]:
+    found = names.split() if isinstance(names, str) else []
+    if not found:
+        raise bad(f"{names!r} gives no names for {what}", "name", 'names stand in one text: "i j"')
+    return found
 
 
 class Size(Expr):
@@ -115,7 +122,7 @@ class Size(Expr):
 
 def sizes(names: str) -> Any:
     """Size symbols by name: `M, N = tw.sizes("M N")`; a single name gives one symbol."""
-    made = tuple(Size(n) for n in names.split())
+    made = tuple(Size(n) for n in _words(names, "sizes"))
     return made[0] if len(made) == 1 else made
 
 
@@ -173,7 +180,10 @@ class RDom(Expr):
 
     def __getattr__(self, name: str) -> Expr:
         if name.startswith("__") or name not in self.domain.ranges:
-            raise AttributeError(f"this reduction domain has {', '.join(self.domain.ranges)}; there is no {name!r}")
+            raise UnknownNameError(
+                f"this reduction domain has no variable {name!r}", where=user_location(),
+                hint=f"it has: {', '.join(self.domain.ranges)}",
+            )  # fmt: skip
         return wrap(self.domain.rvar(name))
 
     def __iter__(self) -> Iterator[Expr]:
@@ -192,15 +202,18 @@ class RDom(Expr):
         return self
 
 
-def rdom(**ranges: Any) -> RDom:
+def rdom(*unnamed: Any, **ranges: Any) -> RDom:
     """A reduction domain: `tw.rdom(k=K)`, `tw.rdom(y=(-1, 2), x=(-1, 2))`. Stops or (start, stop); last is innermost."""
-    if not ranges:
-        raise bad("a reduction domain without variables", "rdom-empty", "tw.rdom(k=K)")
+    if unnamed or not ranges:
+        what = "with variables that have no names" if unnamed else "without variables"
+        raise bad(f"a reduction domain {what}", "rdom-empty", "name every range: tw.rdom(k=K)")
     made = {}
     for name, r in ranges.items():
         check_name(name, "reduction variable")
         if hasattr(RDom, name):
             raise bad(f"{name!r} can't name a reduction variable", "name", "choose another name")
+        if isinstance(r, tuple) and len(r) != 2:
+            raise bad(f"the range of {name} is {r!r}", "rdom-range", "give its stop, or (start, stop)")
         start, stop = r if isinstance(r, tuple) else (0, r)
         bounds = (to_index(start, f"start of {name}"), to_index(stop, f"stop of {name}"))
         for n in ir.postorder(bounds):

@@ -130,4 +130,6 @@ def _axis(a: Any, name: str) -> ir.Node:
     for leaf in ir.postorder([n]):
         if leaf.op in ("var", "rvar", "load", "assume"):
             raise bad(f"an extent of {name} is {n!r}", "extent", "extents are sizes, numbers and arithmetic on them")
+    if n.op == "const" and n.attr < 0:
+        raise bad(f"an extent of {name} is {n.attr}", "extent", "an extent is not negative")
     return to_node(wrap(n))

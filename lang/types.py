@@ -162,7 +162,7 @@ def as_dtype(value: Any) -> DType:
     if found is None:
         try:
             found = from_numpy(value)
-        except TypeError:
+        except (TypeError, ValueError):
             found = None
     if found is None:
         raise TypeRuleError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang import ir
-from tilewright.lang.errors import ArgumentError
+from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.evaluate import apply
 from tilewright.lang.ir import Node
 from tilewright.lang.types import index
@@ -58,7 +58,10 @@ def _value(n: Node, args: list[Any], env: Env) -> Any:
     if n.op in ("size", "scalar", "var"):
         found = env.get(n.attr)
         if found is None:
-            raise ArgumentError(f"the value of {n.attr} is not known", code="argument.size-unknown")
+            raise ArgumentError(
+                f"the value of {n.attr} is not known", code="argument.size-unknown", where=user_location(),
+                hint=f"give it: {n.attr}=...",
+            )  # fmt: skip
         return int(found) if n.dtype is index else n.dtype.np.type(found)
     if n.op == "const" and n.dtype is index:
         return n.attr
