@@ -15,8 +15,6 @@ What reassociates depends on the algorithm alone (never on the processor), and n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError, ScheduleError
 from tilewright.lang.func import Definition, Func, InoutFunc
@@ -25,8 +23,8 @@ from tilewright.lang.types import index
 from tilewright.schedule import algebra
 from tilewright.schedule.build import Builder
 from tilewright.schedule.directive import Directive
-from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.online import between
+from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.registers import Registers, host_registers
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.sites import legal_sites
@@ -62,33 +60,57 @@ def _single(b: Builder, d: Definition) -> set[Node]:
 
 
 def _place(s: Schedule) -> None:
-    for name in reversed(s.state.order):
+    """Producers first: what is cheap is inlined. Consumers first: the others are computed where they are needed."""
+    kept: list[str] = []
+    costs: dict[str, int] = {}
+    uses = _uses(s.state)
+    for name in s.state.order:
         fs = s.state.funcs[name]
+        f = fs.func
         touched = fs.placed or any(x.scheduled for x in s.state.stages_of(name))
-        if touched or name in s.state.outputs or not s.state.consumers(fs.func):
+        if touched or name in s.state.outputs or not uses.get(f):
             continue
-        if not fs.func.updates and _worth_inlining(s.state, fs.func):
-            continue  # inlined already
+        if not f.updates and _worth_inlining(f, uses[f], costs):
+            costs[name] = _cost(f, costs)
+        else:
+            kept.append(name)
+    for name in reversed(kept):
+        f = s.state.funcs[name].func
         block = between(s.state, name)
         if block is not None:  # in the block loop of its group, or inlined: it can stand nowhere else
-            if block in legal_sites(s.state, fs.func):
+            if block in legal_sites(s.state, f):
                 _apply(s, "compute_at", "", (name,), at=block)
             continue
-        for site in _candidate_sites(s.state, fs.func):
-            if _separate(s, name, site):
-                _apply(s, "compute_at", "", (name,), at=site)
-                break
+        site = _outermost_site(s.state, f) if _may_be_separate(uses[f]) else None
+        if site is not None and _separate(s, name, site):
+            _apply(s, "compute_at", "", (name,), at=site)
         else:
             _apply(s, "compute_root", "", (name,))
 
 
-def _worth_inlining(state: State, f: Func) -> bool:
+Uses = dict[object, list[tuple[Stage, Node]]]
+
+
+def _uses(state: State) -> Uses:
+    """For every tensor the stages of other Funcs that read it, with each load."""
+    out: Uses = {}
+    for stage in state.stages.values():
+        for n in ir.leaves(stage.definition.roots, "load"):
+            if n.attr[0] is not stage.definition.func:
+                out.setdefault(n.attr[0], []).append((stage, n))
+    return out
+
+
+def _worth_inlining(f: Func, uses: list[tuple[Stage, Node]], costs: dict[str, int]) -> bool:
     """Cheap, or evaluated once for each element: then a buffer costs more than it saves."""
-    cost = _cost(state, f)
-    uses = [(c, n) for c in state.consumers(f) for n in ir.leaves(c.definition.roots, "load") if n.attr[0] is f]
-    if cost <= _CHEAP:
+    if _cost(f, costs) <= _CHEAP:
         return True
-    return len(uses) == 1 and not _repeated(uses[0][0], uses[0][1])
+    return len(uses) == 1 and not _repeated(*uses[0])
+
+
+def _may_be_separate(uses: list[tuple[Stage, Node]]) -> bool:
+    """Whether some axis is read with a variable alone wherever it is read: else no loop can part it."""
+    return any(all(n.args[k].op == "var" for _, n in uses) for k in range(len(uses[0][1].args)))
 
 
 def _repeated(consumer: Stage, load: Node) -> bool:
@@ -102,24 +124,21 @@ _FREE = frozenset({"const", "scalar", "likely", "assume", "select", "cast", "and
 _MOST = 1000
 
 
-def _cost(state: State, f: Func) -> int:
-    """Operations of one element, those of the Funcs inlined into it included."""
+def _cost(f: Func, inlined: dict[str, int]) -> int:
+    """Operations of one element, those of the Funcs inlined into it included (`inlined` has theirs)."""
     total = 0
     for n in ir.postorder(f.init.values if f.init else ()):
         if n.op == "load":
-            g = n.attr[0]
-            if isinstance(g, Func) and g.name in state.funcs and state.funcs[g.name].compute.kind == "inline":
-                total += min(_MOST, _cost(state, g))
+            total += inlined.get(n.attr[0].name, 0) if isinstance(n.attr[0], Func) else 0
         elif n.op not in _FREE and n.dtype is not index and (not n.dtype.is_bool or n.args[0].dtype is not index):
             total += _WEIGHTS.get(n.op, 1)
     return min(total, _MOST)
 
 
-def _candidate_sites(state: State, f: Func) -> Iterator[str]:
-    """The outermost loop around all uses, where one stage holds them and it is no reduction."""
+def _outermost_site(state: State, f: Func) -> str | None:
+    """The outermost loop around all uses, where one stage holds them."""
     sites = legal_sites(state, f)
-    if sites:
-        yield sites[0]
+    return sites[0] if sites else None
 
 
 def _separate(s: Schedule, name: str, site: str) -> bool:
@@ -161,7 +180,7 @@ def _loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builde
             _pure(s, address, d, False, registers)
         return
     if d.rdom is None:
-        crossing = _crossing(d, b, registers) if _cost(s.state, d.func) <= _CHEAP else None
+        crossing = _crossing(d, b, registers) if _cost(d.func, {}) <= _CHEAP else None
         if crossing is not None:
             _transposing(s, address, d, crossing, at_root, registers)
         elif d.lhs[-1] not in single:

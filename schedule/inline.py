@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tilewright.lang import ir
 from tilewright.lang.contract import contract
@@ -30,6 +31,11 @@ class Body:
     def roots(self) -> tuple[Node, ...]:
         return (*self.lhs, *self.values, *self.predicates)
 
+    @cached_property
+    def tensors(self) -> frozenset[object]:
+        """What it reads."""
+        return frozenset(n.attr[0] for n in ir.leaves(self.roots, "load"))
+
     def known(self, sizes: Mapping[Node, Node]) -> Body:
         """The same with sizes by what is known of them."""
         if not sizes:
@@ -40,7 +46,7 @@ class Body:
         return replace(self, lhs=tuple(roots[:a]), values=tuple(roots[a:b]), predicates=predicates)
 
     def reads(self, tensor: object) -> bool:
-        return any(n.attr[0] is tensor for n in ir.leaves(self.roots, "load"))
+        return tensor in self.tensors
 
 
 def effective(state: State, mode: str) -> Mapping[Key, Body]:
