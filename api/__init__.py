@@ -78,6 +78,7 @@ from tilewright.lang.types import (
     u64,
 )
 from tilewright.pipelines import Pipeline
+from tilewright.schedule import idioms
 from tilewright.schedule.registers import Registers, host_registers
 from tilewright.texts import parse_kernel, parse_schedule, read
 
@@ -88,7 +89,7 @@ __all__ = [
     "ParseError", "Pipeline", "RDom", "Registers", "ScheduleError", "SymbolicUseError", "TilewrightError", "TypeRuleError",
     "Var", "abs", "all", "any", "argmax", "argmin", "assume", "atan2", "bf16", "bitcast", "bool_", "cast", "ceil", "clamp",
     "const", "constant_exterior", "cos", "dtype_var", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "floor",
-    "from_pipeline", "func", "host_registers", "i16", "i32", "i64", "i8", "inout", "inside", "kernel", "log",
+    "from_pipeline", "func", "idioms", "host_registers", "i16", "i32", "i64", "i8", "inout", "inside", "kernel", "log",
     "log1p", "log2", "max", "maximum", "min", "minimum", "parse_kernel", "parse_schedule", "pow", "prod", "rdom",
     "read", "reflect", "reflect_interior", "repeat_edge", "round", "rsqrt", "scope", "select", "sigmoid", "sin",
     "sizes", "sqrt", "sum", "tan", "tanh", "trunc", "u16", "u32", "u64", "u8", "vars", "wrap_around",
