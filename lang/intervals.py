@@ -106,6 +106,8 @@ class _Analysis:
                 return point(n)
             if n.op in ("add", "mul"):
                 return self._linear(n)
+            if n.op == "select" and not any(m in self.env or m.op in ("load", "assume") for m in ir.postorder((n,))):
+                return point(n)
             if n.op != "assume" and all(a.dtype is index and self._get(a) == point(a) for a in n.args):
                 return point(n)  # nothing in it varies
         rule = _RULES.get(n.op)

@@ -36,12 +36,17 @@ def step(a: Access) -> int | None:
     return d if all(y - x == d for x, y in zip(a.offsets, a.offsets[1:], strict=False)) else None
 
 
+def same_place(a: Access) -> bool:
+    """Whether all lanes access the same element."""
+    return a.uniform or step(a) == 0
+
+
 # loads ----------------------------------------------------------------------------------------------------------
 
 
 def load(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
     """The elements that an access reads, as values of the compute type; zero where `mask` does not hold."""
-    if a.uniform or step(a) == 0:
+    if same_place(a):
         const = a.const if a.offsets is None else a.offsets[0]
         return _load_uniform(r, b, Access(a.terms, const), mask)
     assert r.lanes is not None

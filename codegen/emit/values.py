@@ -99,7 +99,9 @@ def _emit(r: Region, n: Node, a: Access | None) -> None:
         found: Value = constant(n.attr, n.dtype), False
     elif op in ("load", "load_if"):
         assert a is not None
-        found = memory.load(r, n.attr[0], a, _mask(r, r.value(n.args[0]) if op == "load_if" else None))
+        own = r.value(n.args[0]) if op == "load_if" else None
+        same = memory.same_place(a) and (own is None or not own[1])  # then the lanes that are off have the same value
+        found = memory.load(r, n.attr[0], a, own if same else _mask(r, own))
     elif a is not None:
         if n.dtype is index:
             found = (uniform_value(r, a.terms, a.const), False) if a.uniform else (lane_vector(r, a), True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from tilewright.codegen import loops as L
 from tilewright.lang import ir
+from tilewright.lang.errors import CompileError
 from tilewright.lang.evaluate import apply
 from tilewright.lang.ir import Node
 from tilewright.lang.types import index
@@ -200,7 +201,7 @@ class _Machine:
     def loop(self, s: L.For) -> None:
         start, stop = self.integer(s.start), self.integer(s.stop)
         if s.mode == L.VECTORIZE and (s.start.op, s.stop.op) != ("const", "const"):
-            raise LoopError(f"the vector loop {s.var!r} has no constant bounds")
+            raise CompileError(f"the vector loop {s.var!r} has no constant bounds", code="vectorize.extent")
         self.depth += 1
         frame = None
         if s.mode in (L.PARALLEL, L.VECTORIZE):

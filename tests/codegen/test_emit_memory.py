@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.codegen.emit_support import argument, load, load_if, loop, program, put, run, same
 from tilewright.codegen.emit import emit
-from tilewright.codegen.loops import VECTORIZE, Allocate, Buffer, If, block
+from tilewright.codegen.loops import VECTORIZE, Allocate, Buffer, If, Store, block
 from tilewright.lang import ir, types
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.simplify import add, compare, floordiv, maximum, minimum, mod, mul
@@ -238,6 +238,43 @@ def test_a_uniform_load_under_a_mask_is_skipped_where_no_lane_is_active():
     y = np.ones(n, np.float32)
     assert run(p, [np.zeros(0, np.float32), y], sizes=[0, 10**12]) == 0
     assert y.all()
+
+
+def test_an_index_that_is_the_same_in_all_lanes_is_so_under_a_mask():
+    """A loaded place and a loaded bound stay scalars where some lanes are off; nothing is loaded where all are."""
+    n, m = 8, ir.size("M")
+    a, b, k = (argument(x, t, i) for i, (x, t) in enumerate((("a", types.i64), ("b", types.i64), ("k", types.i64))))
+    at = ir.node("cast", index, (load(b, integer(0)),))
+    only = ir.node("cast", index, (load_if(b, compare("lt", m, integer(100)), integer(1)),))
+    place = add(mul(at, integer(n)), add(mul(only, integer(n)), LANE))
+    inner = block(put(a, place, load(k, LANE)), loop(I, at, put(a, place, mul_i64(load(a, place), 3))))
+    p = program([a, b, k], loop(LANE, n, If(compare("lt", LANE, m), inner), VECTORIZE), sizes=("M",))
+    for count in (0, 3, 8):
+        got, given = np.zeros(4 * n, np.int64), np.arange(1, n + 1)
+        assert run(p, [got, np.array([2, 1]), given], sizes=[count]) == 0
+        expected = np.zeros(4 * n, np.int64)
+        expected[3 * n : 3 * n + count] = 9 * given[:count]
+        assert same(got, expected)
+
+
+def mul_i64(n: Node, c: int) -> Node:
+    return ir.node("mul", types.i64, (n, ir.const(c, types.i64)))
+
+
+def test_a_store_of_several_values_settles_its_places_first():
+    """The place may be read from what is written: of the old content, for all of the values."""
+    a, b = argument("a", types.i64, 0), argument("b", types.i64, 1)
+    at = ir.node("cast", index, (load(a, I),))
+    step = ir.node("add", types.i64, (load(a, at), ir.const(1, types.i64)))
+    p = program([a, b], loop(I, 4, Store(((a, at), (b, at)), (step, load(b, I)))))
+    ours = [np.array([2, 0, 3, 1, 0, 0]), np.array([10, 20, 30, 40, 0, 0])]
+    theirs = [x.copy() for x in ours]
+    for i in range(4):
+        k = theirs[0][i]
+        theirs[0][k], theirs[1][k] = theirs[0][k] + 1, theirs[1][i]
+    assert run(p, ours) == 0
+    assert same(ours[0], theirs[0])
+    assert same(ours[1], theirs[1])
 
 
 @pytest.mark.parametrize("memory", ("reg", "main"))

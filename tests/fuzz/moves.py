@@ -152,7 +152,43 @@ def padded(s: Schedule, choose: Choose, k: int) -> None:
         s[name].layout(pick(choose, LAYOUTS[s.state.funcs[name].func.rank]))
 
 
+def region(s: Schedule, choose: Choose, k: int) -> None:
+    """More of a Func than is needed."""
+    base.region(s, choose, k)
+
+
+def ring(s: Schedule, choose: Choose, k: int) -> None:
+    """Slots for a copy or a tile."""
+    s[pick(choose, s.state.funcs)].double_buffer(2 + choose(2))
+
+
+def window(s: Schedule, choose: Choose, k: int) -> None:
+    """A producer in a loop of its consumer and stored further out, folded now and then."""
+    made = [n for n in s.state.funcs if n not in s.state.outputs and s.state.consumers(s.state.funcs[n].func)]
+    if not made:
+        return
+    name = pick(choose, made)
+    x = pick(choose, s.state.consumers(s.state.funcs[name].func))
+    loops = [z.name for z in x.loops]
+    if not loops:
+        return
+    if s.state.funcs[x.key[0]].compute.kind == "inline":
+        s[x.key[0]].compute_root()
+    i = choose(len(loops))
+    s[name].compute_at(s.state.loop_address(x.key, loops[i]))
+    if i and choose(2):
+        s[name].store_at(s.state.loop_address(x.key, loops[choose(i)]))
+    elif choose(4):
+        s[name].store_root()
+    else:
+        s[name].hoist_storage()
+    axes = [v.attr for v in s.state.funcs[name].func.args]
+    if axes and choose(2):
+        s[name].fold_storage(pick(choose, axes), 1 + choose(5))
+
+
 MOVES = [
+    region, *[ring] * 2, *[window] * 3, base.clone,
     *[base.split] * 2, base.fuse, *[base.reorder] * 2, base.tile, base.mark, base.place, base.store, base.cache_read,
     base.cache_write, base.prefetch, *[staged] * 2, *[tile_of] * 3, *[partial] * 2, marks, vectors, *[near] * 3, padded,
 ]  # fmt: skip

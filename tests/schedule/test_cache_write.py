@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tests.schedule.algorithms import ALL, M, N, accumulate, histogram, made, matmul, prefix_sum
+from tests.schedule.algorithms import ALL, M, N, accumulate, blur, histogram, made, matmul, prefix_sum
 from tests.schedule.helpers import good, refused
 from tilewright.lang import expr
 from tilewright.lang.func import func
@@ -143,3 +143,17 @@ def test_foreign_loop():
     refused(s, "foreign-loop", lambda: s.cache_write("p", at="q.i"), "q.i is no loop of p", "p.init.i")
     t = Schedule(ALL["blur"]())
     refused(t, "inlined", lambda: t.cache_write("blur_x", at="blur_x.y"))
+
+
+def test_a_producer_that_slides():
+    """Where its region begins depends on the iteration; its tiles own what this iteration computes and no more."""
+    for loop in ("x", "xo", "xi"):
+        s = Schedule(blur())
+        s["blur_x"].compute_at("blur_y.y").store_root()
+        s["blur_x"].reorder("x", "y")
+        if loop == "x":
+            s.cache_write("blur_x", at="blur_x.x", memory="main")
+        else:
+            s["blur_x"].split("y", "xo", "xi", 2)
+            s.cache_write("blur_x", at=f"blur_x.{loop}", memory="main")
+        good(s)
