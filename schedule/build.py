@@ -6,6 +6,7 @@ place reads. Then the nest is emitted producers first.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -574,6 +575,12 @@ def _hull(boxes: Iterable[Box]) -> Box:
 
 def build_nest(state: State, mode: str = "contract") -> Nest:
     """The Nest of a schedule's state. Raises ScheduleError or BoundsError where the placement is not possible."""
+    return _built(state, mode)
+
+
+@functools.lru_cache(maxsize=4)
+def _built(state: State, mode: str) -> Nest:
+    """Checking and lowering look at the same nest one after the other."""
     return Builder(state, mode).nest()
 
 

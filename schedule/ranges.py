@@ -84,8 +84,10 @@ def project(r: Interval, loops: tuple[Range, ...]) -> Interval:
     lo, hi = r.lo, r.hi
     for x in reversed(loops):
         env = {x.var: x.interval}
-        lo = None if lo is None else bounds(lo, env).lo
-        hi = None if hi is None else bounds(hi, env).hi
+        if lo is not None and x.var in ir.variables(lo):
+            lo = bounds(lo, env).lo
+        if hi is not None and x.var in ir.variables(hi):
+            hi = bounds(hi, env).hi
     return Interval(lo, hi)
 
 
