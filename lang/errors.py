@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import FrameType
 
 _PASSED_OVER = ("tilewright", "numpy")  # the user's frame is the one that called these
 
@@ -43,13 +44,16 @@ def user_location() -> Location | None:
     place = current_location.get()
     if place is not None:
         return place
+    frame = user_frame()
+    return None if frame is None else Location(frame.f_code.co_filename, frame.f_lineno)
+
+
+def user_frame() -> FrameType | None:
+    """The innermost Python frame that is not ours."""
     frame = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] not in _PASSED_OVER:
-            return Location(frame.f_code.co_filename, frame.f_lineno)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_OVER:
         frame = frame.f_back
-    return None
+    return frame
 
 
 class TilewrightError(Exception):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.lang import ir
-from tilewright.lang.errors import DefinitionError, Location
+from tilewright.lang.errors import DefinitionError, Location, user_frame
 from tilewright.lang.expr import to_node, wrap
 from tilewright.lang.func import Array, InoutFunc
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
@@ -70,7 +70,8 @@ def read_interface(fn: Callable) -> Interface:
     """The parameters of a kernel function, from its annotations."""
     place = function_location(fn)
     try:
-        notes = inspect.get_annotations(fn, eval_str=True)
+        around = user_frame()  # sizes may be local to the function that the kernel is defined in
+        notes = inspect.get_annotations(fn, locals=dict(around.f_locals) if around else None, eval_str=True)
     except Exception as e:
         raise DefinitionError(
             f"the annotations of {fn.__name__} can't be read: {e}", code="definition.annotation", where=place,

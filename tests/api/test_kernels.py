@@ -327,3 +327,25 @@ def test_a_pipeline_without_a_function() -> None:
     testing.assert_bitwise(kernel(A=a, alpha=2.0), kernel.reference(a, 2.0))
     with pytest.raises(AttributeError, match="A, alpha"):
         _ = p.B
+
+
+def test_sizes_may_be_local_where_annotations_are_text() -> None:
+    program = """
+from __future__ import annotations
+import numpy as np
+import tilewright as tw
+
+def make():
+    n = tw.sizes("n")
+
+    @tw.kernel
+    def double(A: tw.f32[n]):
+        i, f = tw.vars("i"), tw.func("f")
+        f[i] = A[i] * 2.0
+        return f[:n]
+
+    return double
+"""
+    scope: dict = {"__name__": "user"}
+    exec(compile(program, "user.py", "exec"), scope)
+    assert scope["make"]().reference(np.ones(3, np.float32)).tolist() == [2.0, 2.0, 2.0]
