@@ -131,7 +131,9 @@ def make_plan(d: Definition, span: Span, constants: Env) -> Plan:
             parallel.append(Axis(i, *span[k]))
         elif (r := _own_slices(k, i, own)) in free:
             parallel.append(Axis(r, *free.pop(r)))
-    return Plan(d, tuple(parallel), tuple(Axis(r, *ab) for r, ab in free.items()), predicates, own, step, tuple(frontier))
+    return Plan(
+        d, tuple(parallel), tuple(Axis(r, *ab) for r, ab in free.items()), predicates, own, step, tuple(frontier)
+    )
 
 
 def domain_ranges(d: Definition, constants: Env) -> dict[Node, tuple[int, int]]:
@@ -202,9 +204,17 @@ def _at_once(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machin
     got = m.values((*d.lhs, *d.values), env)
     mask = _mask(plan, env, m)
     where = [full_rank(i, len(shape)) for i in got[:rank]]
-    values = [np.broadcast_to(_stored_as(v, t.np), shape) for v, t in zip(got[rank:], d.func.dtypes, strict=True)]
-    for data, v in zip(buffer.data, values, strict=True):
+    for data, v in zip(buffer.data, _components(plan, got[rank:], shape, m), strict=True):
         put(data, buffer.origin, where, v, mask)
+
+
+def _components(plan: Plan, values: Sequence[Any], shape: tuple[int, ...], m: Machine) -> list[np.ndarray]:
+    """A value for each component, as it is stored. Loads may be views: none may see what another component stores."""
+    d, data = plan.d, m.buffers[plan.d.func].data
+    stored = [_stored_as(np.asarray(v), t.np) for v, t in zip(values, d.func.dtypes, strict=True)]
+    if len(stored) > 1:
+        stored = [v.copy() if any(np.may_share_memory(v, a) for a in data) else v for v in stored]
+    return [np.broadcast_to(v, shape) for v in stored]
 
 
 def full_rank(a: np.ndarray, ndim: int) -> np.ndarray:
@@ -385,9 +395,9 @@ def _point_by_point(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m:
                 elif n not in values:
                     values[n] = apply(n, [values[a] for a in n.args])
             where = [full_rank(np.asarray(values[i]), ndim) for i in d.lhs]
-            for data, v, t in zip(buffer.data, d.values, d.func.dtypes, strict=True):
-                new = np.broadcast_to(_stored_as(np.asarray(values[v]), t.np), (1, *shape[1:]))
-                put(data, buffer.origin, where, new, here)
+            new = _components(plan, [values[v] for v in d.values], (1, *shape[1:]), m)
+            for data, v in zip(buffer.data, new, strict=True):
+                put(data, buffer.origin, where, v, here)
 
 
 def _one_by_one(plan: Plan, env: dict[Node, Any], shape: tuple[int, ...], m: Machine) -> None:

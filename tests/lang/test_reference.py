@@ -279,6 +279,24 @@ def test_tuple_updates_read_before_they_write():
     assert same(x, a + np.float32(1)) and same(y, a)
 
 
+@pytest.mark.parametrize("over", ["all at once", "reduction variable", "scatter"])
+def test_components_that_only_change_places(over):
+    """Each new value is a load alone, so the reference has a view of what the other component overwrites."""
+
+    def swap(A: f32[M, N]):
+        r, s = rdom(r=M), func("s")
+        s[i, j] = (A[i, j], A[i, j] + 1.0)
+        at = {"all at once": i, "reduction variable": r, "scatter": clamp(r * r, 0, M - 1)}[over]
+        s[at, j] = (s[at, j][1], s[at, j][0])
+        return s[:M, :N]
+
+    a = rng().random((4, 5), "f4")
+    swapped = [True, True, False, False] if over == "scatter" else [True] * 4  # rows 0, 1, 3, 3
+    want = np.where(np.array(swapped)[:, None], [a + np.float32(1), a], [a, a + np.float32(1)])
+    x, y = call(swap, a)
+    assert same(x, want[0]) and same(y, want[1])
+
+
 def test_predicates_leave_points_out():
     def triangle(A: f32[N, N]):
         k, s = rdom(k=N), func("s")
