@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tilewright.codegen import loops as L
 from tilewright.codegen.interface import CONTIGUOUS, UNIT
 from tilewright.codegen.needs import ALWAYS, Need, Needs
-from tilewright.codegen.prove import Facts
 from tilewright.lang import ir, simplify
 from tilewright.lang.assumptions import assumptions, broken
 from tilewright.lang.errors import CompileError, Location
@@ -29,6 +28,7 @@ from tilewright.schedule.nest import (
     Sequence,
     Storage,
 )
+from tilewright.schedule.prove import Facts
 from tilewright.schedule.tiles import OutputArray
 
 ONE = integer(1)
@@ -149,7 +149,7 @@ class _Flattener:
                 made = self.of(body, scope, inner)
                 if mode == L.VECTORIZE and self.checks(made):
                     mode = L.SERIAL  # lanes can't report on their own
-                return self.checked((start, stop), L.For(var, *ends, mode, made), scope, facts)
+                return self.checked((start, stop), L.For(var, *ends, mode, made, part=n.part), scope, facts)
             case Guard(condition, then, None, True) if self.private(then, scope, facts):
                 return self.of(then, scope, facts)
             case Guard(condition, then, otherwise):

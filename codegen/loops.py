@@ -23,7 +23,7 @@ Inner loops of it have uniform bounds. An If whose condition differs by lane is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import ScalarParam
@@ -65,7 +65,8 @@ class Block(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class For(Stmt):
-    """`work` (of a parallel loop): about how many cycles one iteration takes, an index node known before the loop."""
+    """`work` (of a parallel loop): about how many cycles one iteration takes, an index node known before the loop.
+    `part`: whether loop partitioning may, must or must not deal with it (auto | always | never)."""
 
     var: Node
     start: Node
@@ -73,6 +74,7 @@ class For(Stmt):
     mode: str
     body: Stmt
     work: Node | None = None
+    part: str = "auto"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -156,9 +158,9 @@ def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> S
     match s:
         case Block(statements):
             return Block(tuple(map_values(t, fn) for t in statements))
-        case For(var, start, stop, mode, body):
+        case For(start=start, stop=stop, body=body):
             start, stop = fn((start, stop))
-            return For(var, start, stop, mode, map_values(body, fn))
+            return replace(s, start=start, stop=stop, body=map_values(body, fn))
         case Allocate(buffer, body):
             return Allocate(buffer, map_values(body, fn))
         case If(condition, then, otherwise, versions):

@@ -11,7 +11,7 @@ serial loop, by one of two ways:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.edges import rolled, weight
@@ -20,6 +20,7 @@ from tilewright.lang import ir, simplify
 from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node, integer
 from tilewright.schedule.ranges import as_ge0
+from tilewright.schedule.state import refuse
 
 ZERO, ONE = integer(0), integer(1)
 
@@ -49,6 +50,10 @@ def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
             if mode == L.VECTORIZE:
                 return L.For(var, start, stop, mode, partition(body, {**around, var: _interval(start, stop)}))
             inner = partition(body, around)
+            if s.part == "never":
+                return replace(s, body=inner)
+            if s.part == "always":
+                return _parted(replace(s, body=inner), body, around)
             if mode in (L.SERIAL, L.PARALLEL) and _holds_work_apart(inner, around):
                 inner = _versions(inner, around)
             made = L.For(var, start, stop, mode, inner)
@@ -101,6 +106,17 @@ def _all_hold(found: Iterable[Condition]) -> Node:
     for c in found:
         out = simplify.conjunction(out, simplify.compare("ge", c.least, ZERO))
     return out
+
+
+def _parted(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
+    """A loop that must be parted."""
+    if not _here(loop, lanes):
+        raise refuse(
+            f"the loop {loop.var.attr} can't be parted: no condition inside depends on it alone", "partition",
+            "conditions are those of tails and boundary conditions, linear in the loop's variable; part the loop that "
+            "they depend on, or leave partition out",
+        )  # fmt: skip
+    return _part(loop, plain, lanes) if loop.mode == L.SERIAL else _part_uniform(loop, lanes)
 
 
 # Parts of loops -------------------------------------------------------------------------------------------------

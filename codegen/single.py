@@ -6,6 +6,8 @@ offsets in their buffers are constants, and the buffers can be registers.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.codegen import loops as L
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import Node
@@ -31,8 +33,8 @@ def _unwrap(s: L.Stmt, env: dict[Node, Node]) -> L.Stmt:
             if mode in (L.SERIAL, L.UNROLL) and _at_most_once(start, stop) and not _sizes_buffers(var, body):
                 once = simplify.sub(stop, start) is ir.integer(1)
                 inner = _unwrap(body, {**env, var: start})
-                return inner if once else L.For(var, start, stop, mode, inner)
-            return L.For(var, start, stop, mode, _unwrap(body, env))
+                return inner if once else replace(s, start=start, stop=stop, body=inner)
+            return replace(s, start=start, stop=stop, body=_unwrap(body, env))
         case L.If(condition, then, otherwise, versions):
             (condition,) = _values((condition,), env)
             return L.If(condition, _unwrap(then, env), None if otherwise is None else _unwrap(otherwise, env), versions)

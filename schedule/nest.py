@@ -60,7 +60,8 @@ class Sequence(NestNode):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoopNode(NestNode):
-    """`var` runs start <= var < stop. `address` is how a schedule names it, `name` its short name."""
+    """`var` runs start <= var < stop. `address` is how a schedule names it, `name` its short name. `part`: whether code
+    generation may, must or must not part it where conditions inside always hold (auto | always | never)."""
 
     address: str
     name: str
@@ -70,6 +71,7 @@ class LoopNode(NestNode):
     mode: str
     reduction: bool
     body: NestNode
+    part: str = "auto"
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -26,6 +26,7 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     check_places(after)
     check_tiles(after)
     staging.check_prefetches(after)
+    parts.check_copies(after)
     return d, after
 
 

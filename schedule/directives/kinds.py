@@ -17,12 +17,13 @@ from tilewright.schedule.state import GUARD, ROUND_UP, SHIFT, Stage, State, find
 
 Run = Callable[[State, Directive], State]
 TAILS = (GUARD, SHIFT, ROUND_UP)
+PARTS = ("auto", "always", "never")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One `key value` pair. `role`: factor, factors, tail, loop, stages, memory, layout, name, count or integer.
+    """One `key value` pair. `role`: factor, factors, tail, loop, stages, flag, memory, layout, name, count, counts, integer or part.
 
     A value equal to `default` is left out of the canonical form, or always said where it is `shown`.
     """
@@ -176,6 +177,18 @@ def _factors(state: State, key: str, value: Value) -> Value:
     return tuple(_factor(state, key, v) for v in value)
 
 
+def _counts(state: State, key: str, value: Value) -> Value:
+    if not isinstance(value, tuple):
+        raise refuse(f"{key} {value!r}: give several numbers of iterations", "factor")
+    return tuple(_count(state, key, v) for v in value)
+
+
+def _part(state: State, key: str, value: Value) -> Value:
+    if value not in PARTS:
+        raise refuse(f"a loop is not parted {value!r}", "partition", "one of: " + ", ".join(PARTS))
+    return value
+
+
 def _tail(state: State, key: str, value: Value) -> Value:
     if value not in TAILS:
         raise refuse(f"there is no tail {value!r}", "tail", "tails: " + ", ".join(TAILS))
@@ -199,6 +212,12 @@ def _stages(state: State, key: str, value: Value) -> Value:
     return found[0] if len(found) == 1 else found
 
 
+def _flag(state: State, key: str, value: Value) -> Value:
+    if value != 1 or isinstance(value, (tuple, str)):
+        raise refuse(f"{key} {value!r}: {key} stands alone", "option")
+    return 1
+
+
 def _name(state: State, key: str, value: Value) -> Value:
     return check_name(value)
 
@@ -208,7 +227,8 @@ def _layout(state: State, key: str, value: Value) -> Value:
 
 
 _ROLES: Mapping[str, Callable[[State, str, Value], Value]] = {
-    "factor": _factor, "count": _count, "integer": _integer, "factors": _factors, "tail": _tail, "loop": _loop, "stages": _stages,
+    "factor": _factor, "count": _count, "counts": _counts, "integer": _integer, "part": _part,
+    "factors": _factors, "tail": _tail, "loop": _loop, "stages": _stages, "flag": _flag,
     "memory": _name, "name": _name, "layout": _layout,
 }  # fmt: skip
 

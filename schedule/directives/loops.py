@@ -261,6 +261,9 @@ def _check_tail(state: State, s: Stage, x: Loop, tail: str) -> None:
 
 
 def _require_serial(address: str, x: Loop, what: str, allowed: tuple[str, ...] = ()) -> None:
+    if what != "parallel" and (any(x.peel) or x.part != "auto"):
+        word = "peeled" if any(x.peel) else "parted"
+        raise refuse(f"{address}.{x.name} is {word} already and can't be {what}", "loop-mode", "write that first")
     if x.mode != "serial" and x.mode not in allowed:
         word = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}[x.mode]
         raise refuse(f"{address}.{x.name} is {word} already and can't be {what}", "loop-mode",

@@ -166,6 +166,15 @@ def compute_with(s: Schedule, choose: Choose, k: int) -> None:
     h, _ = _loop(s, choose)
     h.compute_with(_site(s, choose))
 
+def online(s: Schedule, choose: Choose, k: int) -> None:
+    reductions = [n for n, fs in s.state.funcs.items() if len(s.state.stages_of(n)) == 2]
+    first = choose(len(reductions) or 1)
+    members = reductions[first : first + 1 + choose(4)]
+    rdom = s.state.stages[(members[0], 0)].definition.rdom if members else None
+    over = _pick(choose, rdom.ranges) if rdom is not None and rdom.ranges else "k"
+    s.online(members or ["none"], over, 1 + choose(5))
+
+
 
 def parts(s: Schedule, choose: Choose, k: int) -> None:
     h, loop = _loop(s, choose)
@@ -177,5 +186,5 @@ def parts(s: Schedule, choose: Choose, k: int) -> None:
 
 _MOVES = [
     split, split, split, fuse, reorder, reorder, tile, mark, mark, serial, place, place, place, store, cache_read,
-    cache_read, clone, compute_with, cache_write, cache_write, prefetch, region, parts,
+    cache_read, clone, compute_with, cache_write, cache_write, prefetch, region, parts, online,
 ]  # fmt: skip
