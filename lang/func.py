@@ -48,7 +48,8 @@ class Tensor(Symbolic):
         if any(i is Ellipsis or isinstance(i, slice) for i in found):
             raise bad(f"{self.name} is sliced here", "slice", "index it with one expression an axis")
         if len(found) != rank:
-            raise bad(f"{self.name} has {_axes(rank)} and is indexed with {len(found)}", "rank", _as_indexed(self.name, rank))
+            hint = _as_indexed(self.name, rank)
+            raise bad(f"{self.name} has {_axes(rank)} and is indexed with {len(found)}", "rank", hint)
         args = tuple(to_index(i, f"index {k} of {self.name}") for k, i in enumerate(found))
         return ir.node("load", dtype.compute, args, (self, component))
 
@@ -412,7 +413,8 @@ class Func(Tensor):
         place = user_location()
         if len(where) != self.rank:
             hint = _as_indexed(self.name, self.rank)
-            raise bad(f"{self.name} has {_axes(self.rank)} and is updated with {len(where)} indices", "rank", hint, place)
+            given = f"{len(where)} indices"
+            raise bad(f"{self.name} has {_axes(self.rank)} and is updated with {given}", "rank", hint, place)
         if self.open_type is not None:
             t = to_node(values[0]).dtype if not is_literal(values[0]) else self.open_type
             if self.open_type is not None:
