@@ -8,7 +8,7 @@ one stage more, `l.repair`, which runs before its update in a block where one of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.func import Definition, Func
@@ -154,11 +154,21 @@ def check_groups(state: State) -> None:
             address = state.loop_address(g.key, g.loop)
             raise refuse(f"the block loop {address} runs in order, as a whole", "online-blocks",
                          "change the loops of the stages inside it")  # fmt: skip
+        if not _untouched(state.funcs[g.name]):
+            raise refuse(f"{g.name} has no values, so that there is nothing to store", "online-storage",
+                         f"say it of {', '.join(g.members)}")  # fmt: skip
         places = {n: state.funcs[n].compute for n in (*g.members, g.name)}
         if len(set(places.values())) != 1:
             raise refuse(f"{', '.join(g.members)} are computed together", "online-place",
                          "compute_at moves all of them")  # fmt: skip
+        _check_old_values(state, g)
+        _check_shared(state, g)
         sites = Sites(state)
+        var = ir.var(state.loop_address(g.key, g.loop))
+        for key, stage in state.stages.items():
+            if _runs_over(stage.definition, var) and (g.key, g.loop) not in sites.chain(stage):
+                raise refuse(f"{state.address(key)} runs over a block and stands outside of the block loop",
+                             "online-blocks", f"compute it at {var.attr}, or further in")  # fmt: skip
         for name, fs in state.funcs.items():
             if name in g.members or fs.compute.kind == "inline" or not _between(state, g, name):
                 continue
@@ -167,6 +177,50 @@ def check_groups(state: State) -> None:
                     f"{name} stands between the reductions {', '.join(g.members)}: it uses one and another uses it",
                     "online-between", f"compute it at {state.loop_address(g.key, g.loop)}, or inline it",
                 )  # fmt: skip
+
+
+def _check_old_values(state: State, g: Group) -> None:
+    """What a member was before a block is kept first thing in the block, and repairs read that."""
+    here = Place("at", g.key, g.loop)
+    members = {state.funcs[n].func for n in g.members}
+    for name in g.before:
+        (value,) = state.stages[(name, -1)].definition.values
+        if state.funcs[name].compute != here or value.attr[0] not in members:
+            raise refuse(f"{name} keeps what was before a block: it is computed at {state.loop_address(g.key, g.loop)}",
+                         "online-before", "its loops and its storage can be scheduled")  # fmt: skip
+    for name, fs in state.funcs.items():
+        if fs.origin == "clone" and _copies(state, name, members):
+            users = [s for s in state.consumers(fs.func) if s.key[1] == REPAIR or state.funcs[s.key[0]].origin == "online"]
+            if users:
+                raise refuse(f"{state.address(users[0].key)} reads what was before a block, not a clone of it",
+                             "online-before", "cache_read copies it")  # fmt: skip
+
+
+def _check_shared(state: State, g: Group) -> None:
+    """Stages of a block run one after the other."""
+    here = Place("at", g.key, g.loop)
+    for s in state.stages.values():
+        if s.fused_with is not None:
+            for key in (s.key, s.fused_with[0]):
+                if key[0] in (*g.members, g.name) or state.funcs[key[0]].compute == here:
+                    raise refuse(f"{state.address(key)} is a part of the blocks of {g.name} and shares no loops",
+                                 "online-blocks", "leave compute_with out")  # fmt: skip
+
+
+def _copies(state: State, name: str, members: set[Func]) -> bool:
+    values = [n for s in state.stages_of(name) for n in s.definition.values]
+    return any(n.op == "load" and n.attr[0] in members for n in values)
+
+
+def _untouched(fs: FuncState) -> bool:
+    """Whether no directive but those that place it spoke of a Func."""
+    free = ("func", "compute", "origin", "placed")
+    return all(getattr(fs, f.name) == f.default for f in fields(fs) if f.name not in free)
+
+
+def _runs_over(d: Definition, var: Node) -> bool:
+    ends = () if d.rdom is None else (n for r in d.rdom.ranges.values() for n in r)
+    return var in ir.leaves((*ends, *d.roots), "var")
 
 
 def between(state: State, name: str) -> str | None:
@@ -194,6 +248,7 @@ def _install(
     driver = Func(name, ())
     blocks = Domain({loop: (integer(0), count)})
     blocks.frozen = True
+    driver.init = Definition(driver, -1, (), (), None, None)  # nothing: it has a rank, and no stage
     driver.updates.append(Definition(driver, 0, (), (), blocks, None))
     g = Group(name, members, over, loop, block, tuple(state.stages[(n, _UPDATE)].definition for n in members))
     place = state.funcs[members[0]].compute

@@ -178,7 +178,7 @@ class _Uses:
             raise NoSplitError("its term is a select whose arms change differently")
         if n.op == "call" and n.attr in _EXPONENTIALS:
             return self._exponent(n)
-        raise NoSplitError(f"its term uses {self._shown(n)} inside {n.attr if n.op == 'call' else n.op!r}")
+        raise NoSplitError(f"its term uses {self._shown(n)} inside {n.attr if n.op == 'call' else n.op}")
 
     def _exponent(self, n: Node) -> Counter:
         out: Counter = Counter()

@@ -44,7 +44,7 @@ def online(state: State, d: Directive) -> State:
 
     Errors: schedule.online-form, schedule.online-variable, schedule.online-place, schedule.online-domain,
     schedule.online-split, schedule.online-between, schedule.online-blocks, schedule.online-twice,
-    schedule.online-storage, schedule.online-loops, schedule.name-twice.
+    schedule.online-storage, schedule.online-loops, schedule.online-before, schedule.name-twice.
     """
     name = str(d.option("name") or f"{d.operands[-1]}_online")
     if name in state.funcs or name in {p.name for p in state.pipeline.params}:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.lang import boundary, expr, reduce, types
 from tilewright.lang.func import func
+from tilewright.lang.math import exp2
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.symbols import rdom, sizes, vars
 from tilewright.lang.trace import Inout, read_interface, trace
@@ -214,11 +215,33 @@ def convolution() -> Pipeline:
     return made(convolution)
 
 
+def running() -> Pipeline:
+    """Three reductions that depend on each other as those of attention do; exact for small integers."""
+
+    def running(A: f32[M, N], B: f32[N, K]):
+        i, j = vars("i j")
+        k = rdom(k=N).k
+        m, p, l, o, out = (func(n) for n in ("m", "p", "l", "o", "out"))
+        m[i] = float("-inf")
+        m[i] = expr.maximum(m[i], A[i, k])
+        p[i, j] = exp2(A[i, j] - m[i])
+        k = rdom(k=N).k
+        l[i] = 0.0
+        l[i] += p[i, k]
+        k = rdom(k=N).k
+        o[i, j] = 0.0
+        o[i, j] += p[i, k] * B[k, j]
+        out[i, j] = o[i, j] * 0.5 + l[i]
+        return out[:M, :K]
+
+    return made(running)
+
+
 ALL: dict[str, Callable[[], Pipeline]] = {
     f.__name__: f
     for f in (
         gradient, matmul, blur, edge_blur, halves, chain, histogram, prefix_sum, triangle, largest, two_outputs,
-        accumulate, convolution,
+        accumulate, convolution, running,
     )
 }  # fmt: skip
 

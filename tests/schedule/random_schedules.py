@@ -14,9 +14,9 @@ LAYOUTS = {1: ["a -> a", "a -> a//4 a%4"], 2: ["a b -> b a", "a b -> b//4 a b%4"
 TAILS = ["guard", "guard", "shift", "round_up"]
 
 
-def grow(p: Pipeline, choose: Choose, steps: int) -> tuple[Schedule, int]:
-    """A schedule of what was legal of `steps` random directives, and the number of those that were refused."""
-    s = Schedule(p)
+def grow(p: Pipeline, choose: Choose, steps: int, s: Schedule | None = None) -> tuple[Schedule, int]:
+    """A schedule (`s` or a new one) of what was legal of `steps` random directives; the number that were refused."""
+    s = Schedule(p) if s is None else s
     refused = 0
     for k in range(steps):
         before = (s.directives, s.state)
@@ -107,8 +107,12 @@ def place(s: Schedule, choose: Choose, k: int) -> None:
 
 def store(s: Schedule, choose: Choose, k: int) -> None:
     name = _func(s, choose)
-    kind = choose(4)
-    if kind == 0:
+    kind = choose(5)
+    if kind == 4 and s.pipeline.arrays:
+        a = _pick(choose, s.pipeline.arrays)
+        if a.ndim in LAYOUTS:
+            s.layout(a.name, _pick(choose, LAYOUTS[a.ndim]))
+    elif kind == 0:
         s[name].store_root()
     elif kind == 1:
         s[name].store_in("spm")
@@ -162,10 +166,6 @@ def region(s: Schedule, choose: Choose, k: int) -> None:
         s[name].pad(axis, 1 + choose(5))
 
 
-def compute_with(s: Schedule, choose: Choose, k: int) -> None:
-    h, _ = _loop(s, choose)
-    h.compute_with(_site(s, choose))
-
 def online(s: Schedule, choose: Choose, k: int) -> None:
     reductions = [n for n, fs in s.state.funcs.items() if len(s.state.stages_of(n)) == 2]
     first = choose(len(reductions) or 1)
@@ -174,6 +174,10 @@ def online(s: Schedule, choose: Choose, k: int) -> None:
     over = _pick(choose, rdom.ranges) if rdom is not None and rdom.ranges else "k"
     s.online(members or ["none"], over, 1 + choose(5))
 
+
+def compute_with(s: Schedule, choose: Choose, k: int) -> None:
+    h, _ = _loop(s, choose)
+    h.compute_with(_site(s, choose))
 
 
 def parts(s: Schedule, choose: Choose, k: int) -> None:

@@ -39,6 +39,19 @@ def test_random_schedules(seed, name, steps):
     look_at(s, {"M": 3 + r.randrange(5), "N": 3 + r.randrange(6), "K": r.randrange(5)}, seed % 1000)
 
 
+@given(st.integers(0, 2**32), st.sampled_from([("m", "l", "o"), ("m", "o"), ("m", "l")]), st.integers(1, 5))
+def test_random_schedules_of_a_pass(seed, members, block):
+    """Whatever is said before and after `online`."""
+    r = random.Random(seed)
+    s, _ = grow(ALL["running"](), r.randrange, r.randrange(3))
+    try:
+        s.online(members, "k", block)
+    except ScheduleError:
+        assert len(s) > 0
+    grow(s.pipeline, r.randrange, r.randrange(9), s)
+    look_at(s, {"M": 3 + r.randrange(5), "N": r.randrange(8), "K": 1 + r.randrange(5)}, seed % 1000)
+
+
 @given(st.data(), st.sampled_from(["matmul", "blur", "chain"]))
 def test_small_schedules(data, name):
     """The same with every choice drawn, so that a failure shrinks."""
