@@ -3,6 +3,7 @@
 The algorithm says what every element is, the schedule how it is computed; a schedule can never change a result.
 """
 
+from tilewright.codegen.prepack import Packed
 from tilewright.kernels import Kernel, from_pipeline, kernel
 from tilewright.lang.boundary import constant_exterior, reflect, reflect_interior, repeat_edge, wrap_around
 from tilewright.lang.errors import (
@@ -86,7 +87,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError", "AssumptionError", "BoundsError", "CompileError", "DefinitionError", "Expr", "Func", "Kernel",
-    "ParseError", "Pipeline", "RDom", "Registers", "ScheduleError", "SymbolicUseError", "TilewrightError", "TypeRuleError",
+    "Packed", "ParseError", "Pipeline", "RDom", "Registers", "ScheduleError", "SymbolicUseError", "TilewrightError", "TypeRuleError",
     "Var", "abs", "all", "any", "argmax", "argmin", "assume", "atan2", "bf16", "bitcast", "bool_", "cast", "ceil", "clamp",
     "const", "constant_exterior", "cos", "dtype_var", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "floor",
     "from_pipeline", "func", "idioms", "host_registers", "i16", "i32", "i64", "i8", "inout", "inside", "kernel", "log",

@@ -17,6 +17,8 @@ def reads_own_element_only(state: State, source: str, target: str) -> bool:
     if len(outputs) != 1 or any(s.op != "const" or s.attr for s in outputs[0].starts):
         return False
     f = outputs[0].func
+    if state.given.get(source) != state.given.get(f.name):
+        return False
     if state.funcs[f.name].memory != "main" or state.funcs[f.name].layout is not None:
         return False
     for key, body in effective(state, "strict").items():

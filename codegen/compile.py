@@ -8,8 +8,9 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from tilewright.codegen import abi, cache, runtime, target
 from tilewright.codegen.entry import invoke, make_entry, raise_code, scalar_slot
 from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT, argument_roles, signature
 from tilewright.codegen.jit import load
+from tilewright.codegen.physical import Given, explained, interface
+from tilewright.codegen.prepack import Packed, call, prepack
 from tilewright.lang.assumptions import assumptions, failure
 from tilewright.lang.binding import Bound, bind, folds, index_value
 from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, user_location
@@ -60,14 +63,21 @@ class Compiled:
 
     def __init__(
         self, pipeline: Pipeline, identity: str, state: Callable[[], State], mode: str,
-        keyword_only: tuple[str, ...] = (), debug: bool = False,
+        keyword_only: tuple[str, ...] = (), debug: bool = False, layouts: Given = MappingProxyType({}),
+        given: frozenset[str] = frozenset(), giving: Callable[[frozenset[str]], Compiled] | None = None,
     ):  # fmt: skip
+        """`layouts`: those that the schedule has for inputs and for what is `given` in them. `giving` makes the form
+        of the kernel that is given more of these inputs in their layouts."""
         self.pipeline, self.mode = pipeline, mode
         self._identity, self._make_state, self._keyword_only = identity, state, keyword_only
         self._promises = tuple(assumptions(pipeline)) if debug else ()  # what is checked while the kernel runs
         self._variants: dict[tuple, Variant] = {}
         self._lock = threading.Lock()
-        self._roles = argument_roles(pipeline)
+        self.layouts, self.given = layouts, {n: m for n, m in layouts.items() if n in given}
+        self._giving, self._forms = giving, {}
+        self.interface = interface(pipeline, self.given)  # what the caller sees
+        self._inputs = interface(pipeline, self.given, outputs=False)
+        self._roles = argument_roles(self.interface)
         self._tables = [t.values for t in pipeline.tables]
         self._default = (CONTIGUOUS,) * len(self._roles)
         self._entries: dict[int | None, Callable[..., Any]] = {}
@@ -89,7 +99,7 @@ class Compiled:
                 found = self._entries[threads] = slow
                 return found
             found = self._entries[threads] = make_entry(
-                signature(self.pipeline, self._default, self._keyword_only), variant.address,
+                signature(self.interface, self._default, self._keyword_only), variant.address,
                 ctypes.addressof(context), slow,
                 constants={t.name: t.values for t in self.pipeline.tables}, keep=(variant.keep, context),
             )  # fmt: skip
@@ -155,6 +165,7 @@ class Compiled:
                 "classes": ",".join(classes),
                 "aliases": json.dumps(sorted(sorted(a) for a in aliases)),
                 "promises": ", ".join(map(str, self._promises)),
+                "given": json.dumps({n: str(m) for n, m in sorted(self.given.items())}),
             }
         )
         entry = cache.get(name)
@@ -173,7 +184,13 @@ class Compiled:
 
         classes = classes or self._default
         symbol = abi.symbol(self.pipeline.name, "|".join((self.pipeline.digest, self._identity, self.mode, *classes)))
-        lowered = lower(Request(self._make_state(), self.mode, symbol, classes, bool(self._promises)))
+        state = self._make_state()
+        if dict(state.given) != dict(self.given):
+            raise CompileError(
+                f"the schedule of {self.pipeline.name} takes arrays in layouts of its own", code="compile.given",
+                where=user_location(), hint="compile it by kernel.compile(schedule)",
+            )  # fmt: skip
+        lowered = lower(Request(state, self.mode, symbol, classes, bool(self._promises)))
         start = time.perf_counter()
         text = emit(lowered.program, aliases=aliases)
         middle = time.perf_counter()
@@ -185,6 +202,9 @@ class Compiled:
     # Calling ------------------------------------------------------------------------------------------------
 
     def _slow(self, *args: Any, threads: int | None = None, executor: Any = None, **kwargs: Any) -> Any:
+        if any(isinstance(v, Packed) for v in (*args, *kwargs.values())):
+            how = {k: v for k, v in (("threads", threads), ("executor", executor)) if v is not None}
+            return call(self, args, {**kwargs, **how})
         if executor is not None:
             return self._checked(runtime.context_for(executor, threads), *args, **kwargs)
         if threads is not None:
@@ -198,9 +218,14 @@ class Compiled:
 
     def _checked(self, context: Any, *args: Any, out: Any = None, sizes: Any = None, **kwargs: Any) -> Any:
         """A call with everything checked in Python."""
-        p = self.pipeline
-        bound = bind(p, args, kwargs, sizes, len(self._keyword_only))
-        outputs = given_outputs(p, bound, out)
+        p = self.interface
+        try:
+            bound = bind(self._inputs, args, kwargs, sizes, len(self._keyword_only))
+            outputs = given_outputs(p, bound, out)
+        except ArgumentError as e:
+            if not self.given:
+                raise
+            raise explained(e, self.pipeline, self.given) from None
         arrays = [bound.arrays[a.name] for a in p.arrays] + self._tables + outputs
         aliases = self._aliases(arrays)
         variant = self._variant(tuple(map(_stride_class, arrays)), aliases)
@@ -212,12 +237,40 @@ class Compiled:
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
         )  # fmt: skip
         if code:
-            raise_kernel_code(code, p, self._make_state(), self.mode)
+            raise_kernel_code(code, self.pipeline, self._make_state(), self.mode)
         if broken:
             raise failure(assumptions(p)[self._promises[int(broken) - 1]])
         if out is not None:
             return out
         return structured(p.structure, outputs)
+
+    # Packed inputs ------------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> str:
+        """The hash of the schedule ("" for the default one)."""
+        return self._identity
+
+    def prepack(self, parameter: str, array: Any) -> Packed:
+        """An input in the layout that the schedule has for it (`s.layout("B", "k j -> j//16 k j%16")`).
+
+        The kernel takes the result in place of the array and has nothing to convert. It may be saved, mapped into
+        memory and shared; what was packed for another layout, type, parameter or kernel is refused.
+        """
+        return prepack(self, parameter, array)
+
+    def taking(self, names: frozenset[str]) -> Compiled:
+        """The form of the kernel that takes these inputs in their layouts."""
+        more = names.difference(self.given)
+        if not more or self._giving is None:
+            return self
+        if more not in self._forms:
+            self._forms[more] = self._giving(more)
+        return self._forms[more]
+
+    def checked_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """A call that is checked in Python, whatever its arguments are."""
+        return self._slow(*args, **kwargs)
 
     def _aliases(self, arrays: Sequence[np.ndarray]) -> frozenset[frozenset[str]]:
         """Pairs of arguments that share memory, one of them written; refused unless it can't change a result."""
@@ -348,7 +401,16 @@ def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[
             )  # fmt: skip
         return full.state
 
-    return Compiled(p, text, state, mode, keyword_only, os.environ.get("TILEWRIGHT_DEBUG") == "1")
+    debug = os.environ.get("TILEWRIGHT_DEBUG") == "1"
+    if schedule is None:
+        return Compiled(p, text, state, mode, keyword_only, debug)
+    from tilewright.schedule.packing import input_layouts, with_given
+
+    def giving(names: frozenset[str]) -> Compiled:
+        return compile_schedule(p, with_given(schedule, names), mode, keyword_only)
+
+    layouts, given = input_layouts(p, schedule.directives)
+    return Compiled(p, text, state, mode, keyword_only, debug, layouts, given, giving)
 
 
 __all__ = ["Build", "Compiled", "Variant", "compile_schedule", "given_outputs", "in_order"]

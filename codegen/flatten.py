@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.interface import CONTIGUOUS, UNIT
@@ -51,6 +51,23 @@ class Place:
         return total
 
 
+    def where(self, condition: Node) -> Place:
+        """The same with the strides that a condition says."""
+        known = {}
+        for c in ir.spread(condition, "and"):
+            if c.op == "eq" and c.args[0].op == "stride":
+                known[c.args[0]] = c.args[1]
+        return replace(self, strides=ir.substitute(self.strides, known)) if known else self
+
+
+def decided(condition: Node) -> Node:
+    """A conjunction without the parts that hold; FALSE where one never does."""
+    out: Node = ir.TRUE
+    for c in ir.spread(condition, "and"):
+        out = simplify.conjunction(out, c)
+    return out
+
+
 Key = tuple[Tensor, int]
 
 
@@ -82,9 +99,10 @@ def row_major(extents: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def argument_strides(s: Storage, position: int, stride_class: str) -> tuple[Node, ...]:
+    extents = s.layout.extents(s.extents) if s.layout else s.extents
     if stride_class == CONTIGUOUS:
-        return row_major(s.extents)
-    known = [ir.node("stride", index, (), (position, k)) for k in range(len(s.extents))]
+        return row_major(extents)
+    known = [ir.node("stride", index, (), (position, k)) for k in range(len(extents))]
     if stride_class == UNIT and known:
         known[-1] = ONE
     return tuple(known)
@@ -110,14 +128,17 @@ def flatten(nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...
             scope.setdefault((s.tensor, s.component), place)
         else:
             scope[(s.tensor, s.component)] = place
-    ranks = tuple(len(s.extents) for s in nest.arguments)
+    ranks = tuple(len(s.layout.axes if s.layout else s.extents) for s in nest.arguments)
     promises = None
     if debug:
         numbers = {place: k for k, place in enumerate(assumptions(pipeline), 1)}
         promises = Promises(L.Buffer("out.broken", i64, None, "main", len(buffers)), numbers)
         buffers.append(promises.broken)
         ranks += (0,)
-    body = _Flattener(outputs, promises).of(nest.body, scope, Facts())
+    flattener = _Flattener(outputs, promises)
+    for p in scope.values():
+        flattener.strides.update({(p.storage.name, k): n for k, n in enumerate(p.strides)})
+    body = flattener.of(nest.body, scope, Facts())
     return L.Program(
         symbol, tuple(buffers), ranks, pipeline.sizes, pipeline.scalars,
         tuple(c for c, _ in nest.requirements), body,
@@ -136,6 +157,7 @@ class _Flattener:
     def __init__(self, outputs: Mapping[int, Place], promises: Promises | None = None):
         self.outputs, self.promises = outputs, promises
         self.names: dict[str, int] = {}
+        self.strides: dict[tuple[str, int], Node] = {}  # (array, axis) -> stride, for conditions
 
     def of(self, n: NestNode, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
         match n:
@@ -154,6 +176,10 @@ class _Flattener:
                 return self.of(then, scope, facts)
             case Guard(condition, then, otherwise):
                 (c,) = self.values((condition,), scope, facts)
+                if any(n.op == "stride" for n in ir.postorder((condition,))):
+                    c, scope = decided(c), {k: p.where(c) for k, p in scope.items()}
+                    if c is ir.TRUE or c is ir.FALSE:
+                        return self.of(then if c is ir.TRUE else otherwise or Sequence(()), scope, facts)
                 yes = self.of(then, scope, facts.where(condition))
                 no = None if otherwise is None else self.of(otherwise, scope, facts)
                 return self.checked((condition,), L.If(c, yes, no), scope, facts)
@@ -245,6 +271,8 @@ class _Flattener:
             found = needs.of_loads(roots, base)
 
             def one(n: Node, args: tuple[Node, ...]) -> Node:
+                if n.op == "stride":
+                    return self.strides.get(n.attr, n)
                 if n.op != "load":
                     return ir.rebuild(n, args)
                 p = scope.get(n.attr)

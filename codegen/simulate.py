@@ -17,6 +17,7 @@ from tilewright.codegen.entry import invoke, scalar_slot
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.jit import load
 from tilewright.codegen.lower import Request, lower
+from tilewright.codegen.physical import pack, physical_shape, unpack
 from tilewright.hw import Account, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
 from tilewright.lang import intervals, ir, simplify
 from tilewright.lang.binding import Bound, bind, index_value
@@ -71,9 +72,14 @@ def run(p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], m
     check_capacity(machine, footprint)
     text = emit(program, instrument=True)
     library = load(target.optimize_and_emit(text), (symbol,))
-    outputs = [np.empty(tuple(index_value(e, bound.env) for e in o.extents), o.dtype.np) for o in p.outputs]
+    shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
+    given = [state.given.get(o.func.name) for o in p.outputs]
+    outputs = [
+        np.empty(n if m is None else physical_shape(m, n), o.dtype.np) for o, n, m in zip(p.outputs, shapes, given, strict=True)
+    ]
     counters = np.zeros(counter_count(program), np.int64)
     arrays = [np.ascontiguousarray(bound.arrays[a.name]) for a in p.arrays]
+    arrays = [pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)]
     data = [*arrays, *(np.ascontiguousarray(t.values) for t in p.tables), *outputs]
     context = runtime.context(1)
     code = invoke(
@@ -83,7 +89,8 @@ def run(p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], m
     if code:
         raise_kernel_code(code, p, state, mode)
     account = Account(p.name, machine.name, dict(bound.sizes), tuple(_traffic(program, counters, machine)), footprint)
-    return Simulation(account, structured(p.structure, outputs))
+    logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
+    return Simulation(account, structured(p.structure, logical))
 
 
 def _registers(machine: Machine) -> Registers | None:

@@ -18,7 +18,7 @@ from tilewright.lang.intervals import Interval, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output
 from tilewright.lang.regions import Read, Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
-from tilewright.schedule import blocks, extension, fusing, idle, padding, storage, tiles
+from tilewright.schedule import blocks, extension, forms, fusing, idle, padding, storage, tiles
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.nest import (
     Allocation,
@@ -71,11 +71,16 @@ class Built:
 class Builder:
     """One construction; see `build_nest`."""
 
-    def __init__(self, state: State, mode: str):
+    def __init__(self, state: State, mode: str, inside: bool = True):
+        """With `inside` False, the conditions of specialised forms are not used."""
         self.state = state
         self.promises = extension.promised_outputs(state)
         self.sizes = extension.solved(c for c, _ in self.promises)  # what they say of sizes
-        self.bodies: Mapping[Key, Body] = {k: b.known(self.sizes) for k, b in effective(state, mode).items()}
+        self.forms = forms.known(state, [c for c, _ in self.promises], inside)
+        specialized = inside and any(s.branches for s in state.stages.values())
+        self.outside = Builder(state, mode, inside=False) if specialized else self  # regions that hold in all forms
+        bodies = effective(state, mode)
+        self.bodies: Mapping[Key, Body] = {k: b.known(self.forms[k].sizes) for k, b in bodies.items()}
         self.funcs: dict[str, Built] = {}
         self.copies: list[tuple[Func, tuple[Output, ...]]] = []  # outputs that are copied out of a buffer of ours
         self.computed_at: dict[tuple[Key, str], list[str]] = defaultdict(list)
@@ -90,6 +95,8 @@ class Builder:
     # Regions ------------------------------------------------------------------------------------------------
 
     def infer(self) -> None:
+        if self.outside is not self:
+            self.outside.infer()
         names = [n for n in self.state.order if self.state.funcs[n].compute.kind != "inline"]
         for name in reversed(names):
             if any(g.name == name for g in self.state.groups):
@@ -104,7 +111,7 @@ class Builder:
                 region = self._extended(fs, self._closed(fs, _hull(boxes)))
             else:
                 continue  # nothing needs it
-            stages = self.state.stages_of(name)
+            stages = self.state.variants_of(name)
             if stages and stages[0].key[1] < 0:
                 d = self.bodies[stages[0].key]
                 region = tuple(rounded(stages[0], v, r) for v, r in zip(d.lhs, region, strict=True))
@@ -127,12 +134,12 @@ class Builder:
 
     def ranges(self, s: Stage, region: Box, shifted: bool = True) -> StageRanges:
         body = self.bodies[s.key]
-        return stage_ranges(s, body, self._domain(body, region), self.state.address(s.key), shifted,
+        return stage_ranges(s, body, self._domain(s.key, body, region), self.state.address(s.key), shifted,
                             fusing.shared_vars(self.state, s))  # fmt: skip
 
-    def _domain(self, body: Body, region: Box) -> dict[Node, Interval]:
+    def _domain(self, key: Key, body: Body, region: Box) -> dict[Node, Interval]:
         env = domain(body, region)  # type: ignore[arg-type]
-        return dict(zip(env, extension.known_box(tuple(env.values()), self.sizes), strict=True))
+        return dict(zip(env, extension.known_box(tuple(env.values()), self.forms[key].sizes), strict=True))
 
     def _output_boxes(self, f: Func) -> list[Box]:
         return [
@@ -156,19 +163,20 @@ class Builder:
         """What the other Funcs read of it, in terms of the loops around its place."""
         out: list[Use] = []
         place = fs.compute
-        for built in self.funcs.values():
+        for built in list(self.funcs.values()):
             if built.state.func is fs.func:
                 continue
-            for key, ranges in built.stages.items():
-                body = self.bodies[key]
-                if not body.reads(fs.func):
+            for key in built.stages:
+                if not self.bodies[key].reads(fs.func):
                     continue
+                b = self if self.forms[key].conditions == self._conditions(place) else self.outside
+                built, body, ranges = b.funcs[key[0]], b.bodies[key], b.funcs[key[0]].stages[key]
                 here = place.kind == "at" and (place.stage == key or fusing.shares(self.state, key, place))
                 depth = self.state.stages[key].depth(place.loop) + 1 if here else 0  # type: ignore[arg-type]
                 between: Site = ()
                 if not here:
-                    between = self._between(fs, key, built)
-                env = fusing.read_env(self, key, ranges, depth)
+                    between = b._between(fs, key, built)
+                env = fusing.read_env(b, key, ranges, depth)
                 guard = idle.over_all(idle.runs_in(body, env, ir.TRUE if here else built.guard), between)
                 for r in reads(body, env):  # type: ignore[arg-type]
                     if r.tensor is fs.func:
@@ -176,6 +184,9 @@ class Builder:
                         box = tuple(project(x, between) for x in r.box)
                         out.append(Use(body, fs.func, r.component, box, guard, r.load))  # type: ignore[arg-type]
         return out
+
+    def _conditions(self, place: Place) -> tuple[Node, ...]:
+        return () if place.stage is None else self.forms[place.stage].conditions
 
     def _between(self, fs: FuncState, key: Key, consumer: Built) -> Site:
         """The loops that are around the consumer but not around the place; every use must be inside the place."""
@@ -198,13 +209,13 @@ class Builder:
 
     def _closed(self, fs: FuncState, region: Box) -> Box:
         """The region, closed over what the Func's own updates read and write beyond bare Vars."""
-        stages = [s for s in self.state.stages_of(fs.func.name) if s.key[1] >= 0]
+        stages = [s for s in self.state.variants_of(fs.func.name) if s.key[1] >= 0]
         for shrink in (True, False):  # predicates may tie ranges to the region: without them a round more is enough
             for _ in range(len(stages) + 2):
                 grown = region
                 for s in reversed(stages):
                     body = self.bodies[s.key]
-                    grown = self._grown(body if shrink else replace(body, predicates=()), grown)
+                    grown = self._grown(s.key, body if shrink else replace(body, predicates=()), grown)
                 if grown == region:
                     return region
                 region = grown
@@ -227,8 +238,8 @@ class Builder:
             )  # fmt: skip
         return out
 
-    def _grown(self, body: Body, region: Box) -> Box:
-        env = self._domain(body, region)
+    def _grown(self, key: Key, body: Body, region: Box) -> Box:
+        env = self._domain(key, body, region)
         w, name = writes(body, env), body.func.name  # type: ignore[arg-type]
         require_bounded(w, name, body.lhs, body)  # type: ignore[arg-type]
         boxes = [region, tuple(b if i.op == "var" else x for i, b, x in zip(body.lhs, region, w, strict=True))]
@@ -299,10 +310,13 @@ class Builder:
             t: Tensor = inout.get(a, a)  # type: ignore[arg-type]
             zero = (ZERO,) * a.ndim
             extents = extension.known(a.extents, self.sizes)
-            out.append(Storage(t, 0, a.name, a.dtype, zero, extents, role="inout" if a in inout else "input"))
+            role, given = "inout" if a in inout else "input", self.state.given.get(a.name)
+            out.append(Storage(t, 0, a.name, a.dtype, zero, extents, layout=given, role=role))
         for k, o in enumerate(p.outputs):
             starts, extents = (extension.known(x, self.sizes) for x in (o.starts, o.extents))
-            out.append(Storage(o.func, o.component, o.name, o.dtype, starts, extents, role="output", slot=k))
+            given = self.state.given.get(o.func.name)
+            made = Storage(o.func, o.component, o.name, o.dtype, starts, extents, layout=given, role="output", slot=k)
+            out.append(made)
         return tuple(out)
 
     # Emission -----------------------------------------------------------------------------------------------
@@ -310,8 +324,9 @@ class Builder:
     def nest(self) -> Nest:
         self.infer()
         self._check_places()
-        self.requirements.extend(r for r in dict.fromkeys(self.promises) if r[0] is not ir.TRUE)
-        self.requirements.extend(padding.requirements(self.state, self.bodies, self.funcs, self.sizes))
+        b = self.outside
+        self.requirements.extend(r for r in dict.fromkeys(b.promises) if r[0] is not ir.TRUE)
+        self.requirements.extend(padding.requirements(b.state, b.bodies, b.funcs, b.sizes))
         items = blocks.produce_all(self, self.at_root)
         items += [self._copy_out(n) for n in self.state.order if self._copied(n)]
         body = sequence(*items)
@@ -358,6 +373,16 @@ class Builder:
         return Guard(built.guard, made) if built.guard is not ir.TRUE and name in self.exposed else made
 
     def stage(self, s: Stage) -> NestNode:
+        """A stage: the first of its forms whose condition holds, else the plain one."""
+        out = self._stage(s)
+        for b in reversed(s.branches):
+            form = self.forms[(*s.key, b.name)]
+            around = self.funcs[s.key[0]].around(s.key)
+            made = form.simplified(self.stage(self.state.stages[(*s.key, b.name)]), around)
+            out = Guard(form.condition, made, out)
+        return out
+
+    def _stage(self, s: Stage) -> NestNode:
         region = self.funcs[s.key[0]].region
         built = self.funcs[s.key[0]].stages[s.key]
         if not built.shifts:
@@ -519,23 +544,29 @@ class Builder:
     def _folded_init(self, name: str) -> Key | None:
         """The pure definition of `name` if its values are computed into the tiles of its first update instead."""
         init, update = self.state.stages.get((name, -1)), self.state.stages.get((name, 0))
-        if init is None or update is None or update.write_cache is None or self.state.block_of(update.key) is not None:
+        if init is None or update is None or self.state.block_of(update.key) is not None:
+            return None
+        if any(s.write_cache is None for s in self._updates(name)):
             return None
         body = self.bodies[update.key]
         bare = all(i.op == "var" for i in body.lhs)
         return init.key if bare and not body.predicates else None
 
+    def _updates(self, name: str) -> list[Stage]:
+        """The first update in all its forms."""
+        return [s for s in self.state.variants_of(name) if s.key[1] == 0]
+
     def _if_no_step(self, name: str) -> Node | None:
         """When the reduction loops around the tile run at all is known at the call only: the condition that they don't."""
-        update = self.state.stages[(name, 0)]
-        ranges = self.funcs[name].stages[update.key]
-        cache = update.write_cache
-        assert cache is not None
         some: Node = ir.TRUE
-        for x in ranges.loops[: update.depth(cache.loop) + 1]:
-            if x.reduction:
-                root = next(r for r in update.roots if any(n is x.var for n in ir.leaves([ranges.values[r]], "var")))
-                some = simplify.conjunction(some, simplify.compare("ge", extent(ranges.domain[root]), ONE))
+        for update in self._updates(name):
+            ranges = self.funcs[name].stages[update.key]
+            cache = update.write_cache
+            assert cache is not None
+            for x in ranges.loops[: update.depth(cache.loop) + 1]:
+                if x.reduction:
+                    root = next(r for r in update.roots if any(n is x.var for n in ir.leaves([ranges.values[r]], "var")))
+                    some = simplify.conjunction(some, simplify.compare("ge", extent(ranges.domain[root]), ONE))
         return None if some is ir.TRUE else _negated(some)
 
     def _lanes(self, s: Stage, ranges: StageRanges, depth: int) -> int | None:

@@ -87,6 +87,13 @@ class Handle:
         """Whether the loop is parted where conditions inside always hold: always, never, auto (as it pays)."""
         return self._loop("partition", (loop,), **{"=": how})
 
+    def specialize(self, condition: object, name: str) -> Handle:
+        """Another form of the stage for where a condition over sizes, scalars and strides holds; returns its handle."""
+        from tilewright.schedule.conditions import canonical_condition
+
+        self._loop("specialize", (canonical_condition(self.schedule.pipeline, condition),), (name,))
+        return self.schedule[f"{self._stage()}{{{name}}}"]
+
     def rfactor(self, loop: str, name: str) -> Handle:
         """Partial results over a reduction loop, in a Func `name`."""
         return self._loop("rfactor", (loop,), (name,))
@@ -137,9 +144,9 @@ class Handle:
         """The memory that the buffer lives in."""
         return self._place("store_in", **{"in": memory})
 
-    def layout(self, index_map: str) -> Handle:
-        """How the elements lie in the buffer, such as `i j -> j//8 i j%8`."""
-        return self._place("layout", layout=index_map)
+    def layout(self, index_map: str, given: bool = False) -> Handle:
+        """How the elements lie in the buffer (with `given`, in the caller's array), such as `i j -> j//8 i j%8`."""
+        return self._place("layout", given=1 if given else None, layout=index_map)
 
     def bound(self, axis: str, start: int, extent: Value) -> Handle:
         """The promise that an axis is needed over start..start + extent."""

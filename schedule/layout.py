@@ -43,15 +43,25 @@ class IndexMap:
         return ir.substitute(self.axes, env)
 
     def extents(self, logical: Sequence[Node]) -> tuple[Node, ...]:
-        """Physical extents for a region of the given logical extents, padding of partial blocks included."""
-        zero, one = integer(0), integer(1)
-        env = {ir.var(n): Interval(zero, simplify.sub(e, one)) for n, e in zip(self.names, logical, strict=True)}
-        out = []
-        for a in self.axes:
-            hi = intervals.bounds(a, env).hi
-            assert hi is not None
-            out.append(simplify.add(hi, one))
-        return tuple(out)
+        """Physical extents for a region of the given logical extents, padding of partial blocks included.
+
+        They depend on the extents alone, not on what is known of them: blocks are whole even where one is all there is.
+        """
+        sizes = [ir.size(n) for n in self.names]
+        return ir.substitute(_symbolic_extents(self), dict(zip(sizes, logical, strict=True)))
+
+
+@functools.lru_cache(maxsize=256)
+def _symbolic_extents(m: IndexMap) -> tuple[Node, ...]:
+    """The physical extents in terms of sizes that are called like the axes."""
+    zero, one = integer(0), integer(1)
+    env = {ir.var(n): Interval(zero, simplify.sub(ir.size(n), one)) for n in m.names}
+    out = []
+    for a in m.axes:
+        hi = intervals.bounds(a, env).hi
+        assert hi is not None
+        out.append(simplify.add(hi, one))
+    return tuple(out)
 
 
 def identity_map(rank: int) -> IndexMap:

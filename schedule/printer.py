@@ -43,7 +43,8 @@ _CALLS = {"min": "minimum", "max": "maximum"}
 
 def print_nest(nest: Nest) -> str:
     """The whole nest, one line a node."""
-    return "\n".join(_Printer().lines(nest.body, 0))
+    given = [f"{s.role} {s.name} given as {s.layout}" for s in nest.arguments if s.layout is not None]
+    return "\n".join([*given, *_Printer().lines(nest.body, 0)])
 
 
 def print_extents(extents: tuple[Node, ...]) -> str:

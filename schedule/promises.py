@@ -15,8 +15,11 @@ def relaxed(state: State) -> tuple[State, tuple[str, ...]]:
 
     A vector or unrolled loop whose extent is not constant is an ordinary loop, a buffer whose size is not constant is
     in main memory instead of registers, and what is inlined although its loops are scheduled is computed as a whole.
+    Arguments lie as the algorithm has them.
     """
     state, ignored = _placed(state)
+    ignored += tuple(f"{name} is given as {m}" for name, m in state.given.items())
+    state = replace(state, given={})
     while True:
         state, found = _kept(state)
         if not found:

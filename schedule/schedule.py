@@ -101,6 +101,10 @@ class Schedule:
         options = _options(("at", at), ("in", memory), ("name", name), ("layout", layout))
         return self.apply(Directive("cache_write", operands=(_named(func),), options=options))
 
+    def specialize(self, stage: str, condition: object, name: str) -> Handle:
+        """Another form of a stage for where a condition holds, such as "N % 16 == 0"; returns its handle."""
+        return self[stage].specialize(condition, name)
+
     def prefetch(self, tensor: str, at: str, distance: Value = 1) -> Schedule:
         """Touch what a tensor is needed for `distance` iterations of the loop `at` later."""
         options = _options(("at", at), ("offset", distance))
@@ -117,9 +121,13 @@ class Schedule:
         """The memory that a Func's buffer lives in."""
         return self.apply(Directive("store_in", operands=(_named(func),), options=_options(("in", memory))))
 
-    def layout(self, func: str, index_map: str) -> Schedule:
-        """How a Func's elements lie in its buffer, such as `i j -> j//8 i j%8`."""
-        return self.apply(Directive("layout", operands=(_named(func),), options=_options(("layout", index_map))))
+    def layout(self, tensor: str, index_map: str, given: bool = False) -> Schedule:
+        """How a Func's elements lie in its buffer, such as `i j -> j//8 i j%8`.
+
+        An input is converted at the root; with `given`, the caller's input or output is in that layout already.
+        """
+        options = _options(("given", 1 if given else None), ("layout", index_map))
+        return self.apply(Directive("layout", operands=(_named(tensor),), options=options))
 
     def knob(self, name: str, value: int, choices: Sequence[int] | None = None) -> KnobRef:
         """A value left open for the tuner; what it returns stands for it as a factor."""

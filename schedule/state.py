@@ -13,7 +13,8 @@ from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.layout import IndexMap
 
-Key = tuple[str, int]  # a stage: name of the Func, number of the definition (-1: the pure one)
+# A stage: name of the Func, number of the definition (-1: the pure one), and which form of it (specialize) it is
+Key = tuple[str, int, *tuple[str, ...]]
 REPAIR = 1 << 20  # the number of the stage by which a reduction follows another one (online)
 
 GUARD, SHIFT, ROUND_UP = "guard", "shift", "round_up"
@@ -75,6 +76,14 @@ class PrefetchMark:
     distance: int
 
 
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Another form of a stage, for where a condition over sizes, scalars and strides holds."""
+
+    name: str
+    condition: Node
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
     """One definition and the loops that run it, outermost first."""
@@ -87,6 +96,7 @@ class Stage:
     prefetches: tuple[PrefetchMark, ...] = ()
     scheduled: bool = False  # a directive names it
     fused_with: tuple[Key, str] | None = None  # the stage whose loops it shares, and the innermost one of these
+    branches: tuple[Branch, ...] = ()  # the first one whose condition holds runs instead; its key is `(*key, name)`
 
     @property
     def roots(self) -> tuple[Node, ...]:
@@ -203,6 +213,7 @@ class State:
     funcs: Mapping[str, FuncState]
     stages: Mapping[Key, Stage]
     reassociations: tuple[str, ...] = ()  # directives that change the order of float reductions
+    given: Mapping[str, IndexMap] = field(default_factory=dict)  # arguments that the caller has in a layout of ours
     groups: tuple[Group, ...] = ()
 
     @cached_property
@@ -217,7 +228,21 @@ class State:
         return found
 
     def stages_of(self, func: str) -> tuple[Stage, ...]:
+        """The definitions of a Func, each in its plain form."""
+        return tuple(self.stages[k] for k in self._keys.get(func, ()) if len(k) == 2)
+
+    def variants_of(self, func: str) -> tuple[Stage, ...]:
+        """The definitions of a Func in all their forms."""
         return tuple(self.stages[k] for k in self._keys.get(func, ()))
+
+    def conditions(self, key: Key) -> tuple[Node, ...]:
+        """What holds wherever a stage runs: its forms' conditions, and those of the loops that its Func is computed in."""
+        out: list[Node] = []
+        for k in range(2, len(key)):
+            outer = self.stages[key[:k]]
+            out += [b.condition for b in outer.branches if b.name == key[k]]
+        place = self.funcs[key[0]].compute
+        return (*out, *self.conditions(place.stage)) if place.stage is not None else tuple(out)
 
     def group_of(self, name: str) -> Group | None:
         """The group that a Func is a member of, or whose block loop it has."""
@@ -230,10 +255,12 @@ class State:
 
     def address(self, key: Key) -> str:
         """How a stage is written: `C`, `C.init`, `C.update`, `C.update[1]`, `C.repair`."""
-        name, number = key
+        name, number, *forms = key
+        if forms:
+            return self.address((name, number)) + "".join(f"{{{f}}}" for f in forms)
         if number == REPAIR:
             return f"{name}.repair"
-        keys = [k for k in self._keys[name] if k[1] != REPAIR]
+        keys = [k for k in self._keys[name] if k[1] != REPAIR and len(k) == 2]
         if number < 0:
             return name if len(keys) == 1 else f"{name}.init"
         updates = sum(1 for k in keys if k[1] >= 0)
@@ -262,7 +289,7 @@ class State:
     def _earlier(self, name: str) -> list[str]:
         """What it reads, and what stands in the loops that its stages share with others."""
         base = {s.key: s.fused_with[0] for s in self.stages.values() if s.fused_with is not None}
-        mine = {base.get(s.key, s.key) for s in self.stages_of(name)} & set(base.values())
+        mine = {base.get(s.key, s.key) for s in self.variants_of(name)} & set(base.values())
         if not mine:
             return self.producers(name)
         group = mine | {k for k, b in base.items() if b in mine}
@@ -272,7 +299,7 @@ class State:
     def producers(self, name: str) -> list[str]:
         """Names of the Funcs that the stages of `name` read."""
         found: dict[str, None] = {}
-        for s in self.stages_of(name):
+        for s in self.variants_of(name):
             for t in loaded(s.definition):
                 if isinstance(t, Func) and t.name in self.funcs:
                     found[t.name] = None
@@ -337,7 +364,7 @@ def _closest(word: str, known: Iterable[str]) -> str:
 def find_stage(state: State, text: str) -> Stage:
     """A stage by its address; a Func's name alone is its only stage, or its last one where it has several."""
     for key, stage in state.stages.items():
-        if state.address(key) == text or f"{key[0]}.update[{key[1]}]" == text:
+        if state.address(key) == text or (len(key) == 2 and f"{key[0]}.update[{key[1]}]" == text):
             return stage
     if text in state.funcs:
         found = state.stages_of(text)

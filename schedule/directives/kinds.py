@@ -39,7 +39,7 @@ class Option:
 class Kind:
     """What a directive looks like. `operands` and `results` count names; -1: any number, at least one.
 
-    `role` says what the operands are: loop, func, tensor or name. Loops belong to the stage of the directive.
+    `role` says what the operands are: loop, condition, func, tensor or name. Loops belong to the stage of the directive.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Kind:
     @property
     def of_stage(self) -> bool:
         """Whether it stands under the heading of a stage."""
-        return self.role == "loop"
+        return self.role in ("loop", "condition")
 
 
 KINDS: dict[str, Kind] = {}
@@ -114,6 +114,10 @@ def _operand(state: State, kind: Kind, stage: Stage | None, text: str) -> str:
                 )  # fmt: skip
             return name
         return find_loop(state, text, stage)[1]
+    if kind.role == "condition":
+        from tilewright.schedule.conditions import canonical_condition  # imports the text form of expressions
+
+        return canonical_condition(state.pipeline, text)
     if kind.role == "func":
         return find_func(state, text).func.name
     return check_name(text)

@@ -145,14 +145,51 @@ def store_in(state: State, d: Directive) -> State:
     return state.with_func(replace(fs, memory=str(d.option("in")), placed=True))
 
 
-@directive("layout", "func", options=(Option("layout", "layout", required=True),))
+@directive("layout", "tensor", options=(Option("given", "flag"), Option("layout", "layout", required=True)))
 def layout(state: State, d: Directive) -> State:
     """How a Func's elements lie in its buffer: `layout P layout i j -> j i` (column-major).
 
-    Errors: schedule.layout (wrong number of axes, not one-to-one).
+    An output is computed in a buffer of that layout and copied to its array at the end. An input is copied at the root,
+    for all that read it, to a Func `{input}_packed` of that layout, which can be scheduled as such.
+
+    With `given`, an input or output is in that layout already where the caller has it: `layout B given layout k j ->
+    j//16 k j%16` makes the kernel take an array of the shape [(N + 15)//16, K, 16]. Elements that only fill up blocks
+    are neither read nor written. Numerics: none.
+    Errors: schedule.layout (wrong number of axes, not one-to-one), schedule.layout-given (no argument, or said twice),
+    schedule.inlined, schedule.inout-storage, schedule.not-read.
     """
-    fs = _with_storage(state, d.operands[0])
+    name = d.operands[0]
+    array = next((a for a in (*state.pipeline.arrays, *state.pipeline.tables) if a.name == name), None)
+    inputs = {q.name for q in state.pipeline.params if isinstance(q, Array)}
+    if d.option("given"):
+        return _given(state, d, array if name in inputs else None)
+    if array is not None and name not in state.funcs:
+        found = new_name(state, replace(d, options=()), f"{name}_packed")
+        options = (("name", found), ("layout", str(d.option("layout"))))
+        return cache_read(state, Directive("cache_read", operands=(name,), options=options, location=d.location))
+    fs = _with_storage(state, name)
+    if name in state.given:
+        raise refuse(f"{name} is given in the layout {state.given[name]}", "layout-given", "leave one out")
     return state.with_func(replace(fs, layout=_layout(d, fs.func.rank, fs.func.name), placed=True))
+
+
+def _given(state: State, d: Directive, array: Array | None) -> State:
+    name = d.operands[0]
+    if array is not None:
+        rank = array.ndim
+    else:
+        fs = _with_storage(state, name)
+        rank = fs.func.rank
+        if name not in state.outputs:
+            raise refuse(f"{name} is no argument of the kernel, nobody gives it", "layout-given",
+                         f"its buffer is ours: s[{name!r}].layout(...)")  # fmt: skip
+        if fs.layout is not None:
+            raise refuse(f"{name} is computed in a buffer of the layout {fs.layout}", "layout-given", "leave one out")
+    if name in state.given:
+        raise refuse(f"{name} is given in the layout {state.given[name]} already", "layout-given")
+    made = _layout(d, rank, name)
+    assert made is not None
+    return replace(state, given={**state.given, name: made})
 
 
 @directive("prefetch", "tensor", options=(_AT, Option("offset", "count", default=1)))

@@ -246,6 +246,9 @@ def run_nest(s: Schedule, *args: Any, sizes: dict[str, int] | None = None, **kwa
     constants: dict[Node, Any] = {ir.size(name): v for name, v in bound.sizes.items()}
     for q in p.scalars:
         constants[q.node] = q.dtype.compute.np.type(bound.scalars[q.name])
+    for name, a in bound.arrays.items():
+        for axis, step in enumerate(a.strides):
+            constants[ir.node("stride", index, (), (name, axis))] = step // a.itemsize
     shifted = any(d.option("tail") == "shift" for d in s.directives)
     m = Interpreter(constants, shifted)
     outputs: dict[int, Memory] = {}
@@ -259,7 +262,8 @@ def run_nest(s: Schedule, *args: Any, sizes: dict[str, int] | None = None, **kwa
         array = st.tensor.inout if isinstance(st.tensor, InoutFunc) else st.tensor
         data = bound.arrays.get(array.name, getattr(array, "values", None))
         assert data is not None
-        memory = m.allocate(st, dict(_points(data)))
+        memory = m.allocate(st)
+        memory.values.update((memory.place(at), v) for at, v in _points(data))
         if isinstance(st.tensor, InoutFunc):
             written.append((data, memory))
     for condition, meaning in nest.requirements:
@@ -287,9 +291,10 @@ def _redirect(m: Interpreter, outputs: dict[int, Memory]) -> None:
 def _array(m: Memory) -> np.ndarray:
     out = np.zeros(m.extents, m.storage.dtype.np)
     for at in np.ndindex(out.shape):
-        if m.values.get(at, UNDEFINED) is UNDEFINED:
+        value = m.values.get(m.place(tuple(i + o for i, o in zip(at, m.origin, strict=True))), UNDEFINED)
+        if value is UNDEFINED:
             raise NestError(f"the output {m.storage.name} has no value at {at}")
-        out[at] = m.values[at]
+        out[at] = value
     return out
 
 

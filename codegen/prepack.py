@@ -1,0 +1,185 @@
+"""Inputs that are reordered once: handles that a compiled kernel takes in place of an array, without a conversion."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.codegen.physical import interface, pack, physical_shape
+from tilewright.lang.binding import bind, exported
+from tilewright.lang.errors import ArgumentError, user_location
+from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.layout import parse_index_map
+
+if TYPE_CHECKING:
+    from tilewright.codegen.compile import Compiled
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """An input of one kernel in the layout of a schedule.
+
+    `data` is the physical array (read-only), `shape` the logical shape. `kernel` identifies the algorithm and its
+    parameter, `schedule` the schedule that it was made for, `content` the elements. Handles may be shared by threads,
+    and by processes through `save` and `load`.
+    """
+
+    data: np.ndarray
+    parameter: str
+    layout: str
+    shape: tuple[int, ...]
+    kernel: str
+    schedule: str
+    content: str
+
+    def __repr__(self) -> str:
+        return f"<{self.parameter} {list(self.shape)} packed as {self.layout}: {self.data.dtype.name}{list(self.data.shape)}>"
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the physical array."""
+        return self.data.nbytes
+
+    def save(self, path: str | Path) -> None:
+        """Write `{path}.npy` (the elements) and `{path}.json` (all else)."""
+        path = Path(path)
+        np.save(_beside(path, ".npy"), self.data.view(np.uint16) if self.data.dtype.kind == "V" else self.data)
+        header = {
+            "format": _FORMAT, "parameter": self.parameter, "layout": self.layout, "shape": list(self.shape),
+            "dtype": self.data.dtype.name, "kernel": self.kernel, "schedule": self.schedule, "content": self.content,
+        }  # fmt: skip
+        _beside(path, ".json").write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | Path, mmap: bool = True, verify: bool = False) -> Packed:
+        """Read what `save` wrote; with `mmap` the elements stay in the file until they are used.
+
+        `verify` reads them all and compares with the header. Raises ArgumentError (argument.packed-file) for files
+        that are damaged or do not belong together.
+        """
+        path = Path(path)
+        try:
+            header = json.loads(_beside(path, ".json").read_text(encoding="utf-8"))
+            data = np.load(_beside(path, ".npy"), mmap_mode="r" if mmap else None, allow_pickle=False)
+            if header["format"] != _FORMAT:
+                raise _damaged(path, f"it has the format {header['format']}, {_FORMAT} is known")
+            dtype, shape = _dtype(header["dtype"]), tuple(int(n) for n in header["shape"])
+            expected = physical_shape(parse_index_map(header["layout"]), shape)
+            fields = {k: str(header[k]) for k in ("parameter", "layout", "kernel", "schedule", "content")}
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise _damaged(path, str(e)) from None
+        if data.dtype != dtype and data.dtype.itemsize == dtype.itemsize:
+            data = data.view(dtype)
+        if data.dtype != dtype or data.shape != expected:
+            raise _damaged(path, f"the array is {data.dtype}{list(data.shape)}, the header says {dtype}{list(expected)}")
+        if verify and _content(data) != fields["content"]:
+            raise _damaged(path, "the elements are not those of the header")
+        data.flags.writeable = False
+        return Packed(data, fields["parameter"], fields["layout"], shape, fields["kernel"], fields["schedule"], fields["content"])
+
+    def holds(self, array: Any) -> bool:
+        """Whether it holds the elements of a (logical) array bit for bit: it is stale if not."""
+        a = np.asarray(array)
+        same = a.dtype == self.dtype and a.shape == self.shape
+        return same and _content(pack(a, parse_index_map(self.layout))) == self.content
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _damaged(path: Path, why: str) -> ArgumentError:
+    return ArgumentError(f"{path} holds no packed array: {why}", code="argument.packed-file", where=user_location(),
+                         hint="pack it again: fast.prepack(name, array).save(path)")  # fmt: skip
+
+
+def _dtype(name: str) -> np.dtype:
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def _content(data: np.ndarray) -> str:
+    h = hashlib.blake2b(repr((data.dtype.name, data.shape)).encode(), digest_size=16)
+    h.update(np.ascontiguousarray(data).view(np.uint8).reshape(-1).data)
+    return h.hexdigest()
+
+
+def _kernel(p: Pipeline, parameter: str) -> str:
+    return hashlib.blake2b(f"{p.digest}|{parameter}".encode(), digest_size=16).hexdigest()
+
+
+# With a compiled kernel -----------------------------------------------------------------------------------------
+
+
+def prepack(c: Compiled, parameter: str, array: Any) -> Packed:
+    """See `Compiled.prepack`."""
+    p = c.pipeline
+    q = next((a for a in p.arrays if a.name == parameter), None)
+    layout = c.layouts.get(parameter)
+    if q is None or layout is None:
+        having = ", ".join(n for n in c.layouts if any(a.name == n for a in p.arrays)) or "none"
+        what = f"{p.name} has no input {parameter!r}" if q is None else f"the schedule has no layout of {parameter}"
+        raise _refused("packed-none", what, f"inputs with a layout: {having}; s.layout({parameter!r}, 'k j -> ...') gives one")
+    a = exported(array)
+    if not isinstance(a, np.ndarray) or a.dtype != q.dtype.np or a.ndim != q.ndim or not a.dtype.isnative:
+        found = f"{a.dtype.name} of {a.ndim} axes" if isinstance(a, np.ndarray) else type(array).__name__
+        raise _refused("packed-array", f"{parameter} is {q!r}, and what is to be packed is {found}", "convert it first")
+    data = pack(a, layout)
+    data.flags.writeable = False
+    return Packed(data, parameter, str(layout), a.shape, _kernel(p, parameter), c.identity, _content(data))
+
+
+def call(c: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A call in which some arguments are handles."""
+    p = c.pipeline
+    names = [q.name for q in p.params]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    handles = {n: v for n, v in given.items() if isinstance(v, Packed)}
+    for n, h in handles.items():
+        _check(c, n, h)
+    target = c.taking(frozenset(handles))
+    # sizes follow from the logical shapes, which the physical ones need not determine
+    seen = interface(p, {n: m for n, m in c.given.items() if n not in handles}, outputs=False)
+    stand_ins = {n: np.broadcast_to(np.zeros((), h.dtype), h.shape) for n, h in handles.items()}
+    own = {n: v for n, v in given.items() if n in names}
+    sizes = bind(seen, (), {**own, **stand_ins}, kwargs.get("sizes")).sizes
+    plain = [v.data if isinstance(v, Packed) else v for v in args]
+    named = {n: v.data if isinstance(v, Packed) else v for n, v in kwargs.items()}
+    return target.checked_call(plain, {**named, "sizes": sizes})
+
+
+def _check(c: Compiled, name: str, h: Packed) -> None:
+    p = c.pipeline
+    layout = c.layouts.get(name)
+    if h.kernel != _kernel(p, name):
+        raise _refused("packed-foreign", f"this handle was packed for the parameter {h.parameter} of another kernel, or of "
+                       f"another version of {p.name}; it is passed as {name}")  # fmt: skip
+    if layout is None:
+        raise _refused("packed-schedule", f"{name} was packed for another schedule, this one has no layout of {name}")
+    if str(layout) != h.layout:
+        raise _refused("packed-layout", f"{name} was packed as {h.layout}, this schedule asks for {layout}")
+    dtype = next(a.dtype.np for a in p.arrays if a.name == name)
+    if h.dtype != dtype or h.data.shape != physical_shape(layout, h.shape):
+        raise _refused("packed-layout", f"{name} is {h.dtype.name}{list(h.data.shape)}, which is not {list(h.shape)} as {layout}")
+
+
+def _refused(code: str, message: str, hint: str = "pack it again: fast.prepack(name, array)") -> ArgumentError:
+    return ArgumentError(message, code=f"argument.{code}", where=user_location(), hint=hint)
+
+
+__all__ = ["Packed", "call", "prepack"]
