@@ -176,11 +176,13 @@ class _Flattener:
                 return self.of(then, scope, facts)
             case Guard(condition, then, otherwise):
                 (c,) = self.values((condition,), scope, facts)
-                if any(n.op == "stride" for n in ir.postorder((condition,))):
-                    c, scope = decided(c), {k: p.where(c) for k, p in scope.items()}
-                    if c is ir.TRUE or c is ir.FALSE:
+                inside = scope
+                if ir.leaves((condition,), "stride"):
+                    c = decided(c)
+                    if c.op == "const":
                         return self.of(then if c is ir.TRUE else otherwise or Sequence(()), scope, facts)
-                yes = self.of(then, scope, facts.where(condition))
+                    inside = {k: p.where(c) for k, p in scope.items()}
+                yes = self.of(then, inside, facts.where(condition))
                 no = None if otherwise is None else self.of(otherwise, scope, facts)
                 return self.checked((condition,), L.If(c, yes, no), scope, facts)
             case Allocation(storages, body):

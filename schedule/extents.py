@@ -20,7 +20,7 @@ def surely_symbolic(state: State, s: Stage, loop: str) -> bool:
     """
     unique, shown = versioned(s)
     known: dict[str, int | None] = {}  # extents where they are settled; None: symbolic
-    sizes = solved(c for c, _ in promised_outputs(state))
+    sizes = solved([*(c for c, _ in promised_outputs(state)), *state.conditions(s.key)])
     known.update(_axes(state, s, sizes))
     if s.definition.rdom is not None:
         for name, (start, stop) in s.definition.rdom.ranges.items():

@@ -164,7 +164,9 @@ def order_units(state: State, names: Sequence[str]) -> list[list[Key]]:
 
 def needed(state: State, key: Key) -> set[str]:
     """Names of the Funcs that a stage reads, by itself, by inlined Funcs, or by what is computed in its loops."""
-    todo, found, seen = [key], set(), {key}
+    todo: list[Key] = [k for k in state.stages if k[: len(key)] == key]
+    found: set[str] = set()
+    seen = set(todo)
     while todo:
         k = todo.pop()
         inside = [n for n, fs in state.funcs.items() if fs.compute.kind == "at" and fs.compute.stage == k]
@@ -174,7 +176,7 @@ def needed(state: State, key: Key) -> set[str]:
                 if state.funcs[t.name].compute.kind == "inline":
                     inside.append(t.name)
         for n in inside:
-            new = [s.key for s in state.stages_of(n) if s.key not in seen]
+            new = [s.key for s in state.variants_of(n) if s.key not in seen]
             seen.update(new)
             todo += new
     return found

@@ -58,7 +58,7 @@ def effective(state: State, mode: str) -> Mapping[Key, Body]:
     out: dict[Key, Body] = {}
     for name in state.order:
         fs = state.funcs[name]
-        for stage in state.stages_of(name):
+        for stage in state.variants_of(name):
             d = stage.definition
             roots = d.roots if mode == "strict" else contract(d.roots)
             roots = _substitute(roots, inlined)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tilewright.lang import ir, simplify
@@ -69,11 +70,11 @@ def _part(loop: LoopNode, start: Node, stop: Node, facts: Facts) -> LoopNode:
 
 
 class Simplifier:
-    """A nest rewritten at one place: what the facts there decide is decided."""
+    """A nest rewritten at one place: what the facts there decide is decided. `true` are conditions that hold."""
 
-    def __init__(self, facts: Facts):
-        self.facts = facts
-        self.memo: dict[Node, Node] = {}
+    def __init__(self, facts: Facts, true: Iterable[Node] = ()):
+        self.facts, self.true = facts, tuple(true)
+        self.memo: dict[Node, Node] = dict.fromkeys(self.true, ir.TRUE)
         self.proved: dict[Node, bool] = {}
 
     def nest(self, n: NestNode) -> NestNode:
@@ -83,7 +84,7 @@ class Simplifier:
                 return sequence(*map(self.nest, items))
             case LoopNode():
                 start, stop = self.values((n.start, n.stop))
-                inner = Simplifier(self.facts.entering(n.var, Interval(start, simplify.sub(stop, ONE))))
+                inner = Simplifier(self.facts.entering(n.var, Interval(start, simplify.sub(stop, ONE))), self.true)
                 return replace(n, start=start, stop=stop, body=inner.nest(n.body))
             case Guard(condition, then, otherwise):
                 (c,) = self.values((condition,))
@@ -92,7 +93,7 @@ class Simplifier:
                 no = None if otherwise is None else self.nest(otherwise)
                 if c is ir.FALSE:
                     return no or Sequence(())
-                return replace(n, condition=c, then=Simplifier(self.facts.where(c)).nest(then), otherwise=no)
+                return replace(n, condition=c, then=Simplifier(self.facts.where(c), self.true).nest(then), otherwise=no)
             case Allocation(storages, body):
                 return Allocation(tuple(map(self.storage, storages)), self.nest(body))
             case Produce():

@@ -121,8 +121,13 @@ def _check_compute(state: State, sites: Sites, fs: FuncState) -> None:
     elif vector is not None and stage.depth(vector) <= stage.depth(place.loop):
         why = f"{vector} is a vector loop, and nothing can be computed inside it"
     choices = ["root", *(state.loop_address(k, n) for k, n in legal)]
-    raise refuse(f"{name} can't be computed at {at}: {why}", "illegal-place",
-                 f"legal places: {', '.join(choices)}; {uses(state, fs.func)}")  # fmt: skip
+    hint = f"legal places: {', '.join(choices)}; {uses(state, fs.func)}"
+    if any(len(s.key) > 2 for s in state.consumers(fs.func)):
+        hint += (
+            "; several forms of a stage read it, and a place is in one of them: compute it at a loop before specialize, "
+            "so that each form has its own, or clone it for one form"
+        )
+    raise refuse(f"{name} can't be computed at {at}: {why}", "illegal-place", hint)
 
 
 def _check_store(state: State, sites: Sites, fs: FuncState) -> None:

@@ -44,6 +44,8 @@ class NestWriter(Writer):
     def _one(self, n: Node) -> tuple[Rope, int]:
         if n.dtype is index and n.op in _INDEX:
             return self._index(n)
+        if n.op == "stride":
+            return f"stride({n.attr[0]}, {n.attr[1]})", ATOM
         if n.op in _SIGNS and n.args[0].dtype is index:
             return self._condition(n), COMPARE
         if n.op == "not" and n.args[0].op in _NEGATED and n.args[0].args[0].dtype is index:

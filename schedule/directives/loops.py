@@ -251,6 +251,8 @@ def _check_tail(state: State, s: Stage, x: Loop, tail: str) -> None:
         raise refuse(f"tail shift computes points again, which {state.address(s.key)} is not made for: it is an update",
                      "tail", "use tail guard (the default)")  # fmt: skip
     if tail == ROUND_UP:
+        if len(s.key) > 2 or s.branches:
+            raise refuse(f"tail round_up changes the region, which all forms of {name} share", "tail", "use guard")
         if len(state.stages_of(name)) > 1 or s.key[1] >= 0 or name in state.outputs:
             what = "an output" if name in state.outputs else "a Func with updates"
             raise refuse(f"tail round_up computes more than {name} needs, and it is {what}", "tail",

@@ -188,7 +188,15 @@ def parts(s: Schedule, choose: Choose, k: int) -> None:
         h.partition(loop, _pick(choose, ["auto", "never"]))
 
 
+CONDITIONS = ["N % 2 == 0", "N >= 4", "(M % 4 == 0) & (N > 2)", "M == N", "N == 5", "contiguous(A)", "K < 3"]
+
+
+def specialize(s: Schedule, choose: Choose, k: int) -> None:
+    x = _stage(s, choose)
+    s.specialize(s.state.address(x.key), _pick(choose, CONDITIONS), f"s{k}")
+
+
 _MOVES = [
     split, split, split, fuse, reorder, reorder, tile, mark, mark, serial, place, place, place, store, cache_read,
-    cache_read, clone, compute_with, cache_write, cache_write, prefetch, region, parts, online,
+    cache_read, clone, compute_with, cache_write, cache_write, prefetch, region, parts, specialize, online,
 ]  # fmt: skip

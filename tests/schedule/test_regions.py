@@ -43,7 +43,7 @@ def test_a_broken_promise():
     s["C"].bound("j", 0, 6)
     compiled = compile_schedule(s.pipeline, s, "strict")
     a, b = np.zeros((3, 4), np.int32), np.zeros((4, 7), np.int32)
-    with pytest.raises(BoundsError, match="C is needed over 0..6 of its axis j") as e:
+    with pytest.raises(BoundsError, match=r"C is needed over 0..6 of its axis j") as e:
         compiled(a, b)
     assert e.value.code == "bounds.schedule"
 
@@ -54,7 +54,7 @@ def test_bound_of_an_intermediate(golden):
     golden(nest(s))
     agrees(s, {"M": 4, "N": 8})
     natively(s, {"M": 4, "N": 8}, {"M": 5, "N": 3}, {"M": 0, "N": 8})
-    with pytest.raises(BoundsError, match="blur_x is needed over 0..8"):
+    with pytest.raises(BoundsError, match=r"blur_x is needed over 0..8"):
         natively(s, {"M": 4, "N": 9})
 
 
