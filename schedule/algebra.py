@@ -1,6 +1,7 @@
 """Which updates are reductions over an associative and commutative operator: a small table, matched structurally.
 
-sum, product, minimum, maximum, and, or, xor over any type, and the (value, index) pairs of argmin and argmax.
+sum, product, minimum, maximum, and, or, xor over any type; the (value, index) pairs of argmin and argmax; the product
+of complex numbers as (real, imaginary) pairs; and the (maximum, sum) pairs of a sum of exponentials.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def match(d: Definition) -> Reduction | None:
     if len(d.values) == 1:
         return _match_single(d)
     if len(d.values) == 2:
-        return _match_index_pair(d)
+        return _match_index_pair(d) or _match_complex_product(d) or _match_log_sum_exp(d)
     return None
 
 
@@ -139,5 +140,96 @@ def _combine_pairs(better: Callable[[Expr, Expr], Expr]) -> Callable[[Values, Va
             tie = tie | ((x != x) & (y != y))
         takes = (j >= 0) & ((i < 0) | wins | (tie & (j < i)))
         return expr.select(takes, y, x).node, expr.select(takes, j, i).node
+
+    return combine
+
+
+# Complex numbers ------------------------------------------------------------------------------------------------
+
+
+def _match_complex_product(d: Definition) -> Reduction | None:
+    """(re, im) = (re*c - im*s, re*s + im*c): associative and commutative, with the identity (1, 0)."""
+    t = d.func.dtypes[0]
+    first, second = (_unrounded(v) for v in d.values)
+    if d.func.dtypes[1] is not t or first.op != "sub" or second.op != "add":
+        return None
+    re, im = self_load(d, 0), self_load(d, 1)
+    c, s = _factor(d, first.args[0], re), _factor(d, first.args[1], im)
+    for left, right in (second.args, second.args[::-1]):
+        if c is not None and s is not None and _factor(d, left, re) is s and _factor(d, right, im) is c:
+            return Reduction("complex mul", _constants(t, 1, 0), _complex_product(t), not t.is_float)
+    return None
+
+
+def _unrounded(n: Node) -> Node:
+    return n.args[0] if n.op == "round_to" else n
+
+
+def _factor(d: Definition, n: Node, me: Node) -> Node | None:
+    """x of me * x, where x does not depend on what is updated."""
+    if n.op != "mul" or me not in n.args:
+        return None
+    x = n.args[1] if n.args[0] is me else n.args[0]
+    return None if reads_self(d, x) else x
+
+
+def _constants(t: DType, *values: float) -> Values:
+    return tuple(ir.const(float(v) if t.is_float else int(v), t.compute) for v in values)
+
+
+def _complex_product(t: DType) -> Callable[[Values, Values], Values]:
+    def combine(a: Values, b: Values) -> Values:
+        (x, y), (u, v) = (tuple(map(wrap, p)) for p in (a, b))
+        return tuple(cast_node(e.node, t) for e in (x * u - y * v, x * v + y * u))
+
+    return combine
+
+
+# Sums of exponentials -------------------------------------------------------------------------------------------
+
+
+def _match_log_sum_exp(d: Definition) -> Reduction | None:
+    """(m, s) = (M, s * e(m, M) + w * e(x, M)) with M = max(m, x), which keeps s * exp(m) the sum of w * exp(x).
+
+    e(u, M) is exp(u - M), and 1 where u == M: `select(u == M, 1, exp(u - M))`. Without that the identity (-inf, 0) is
+    none: -inf - -inf is no number. exp2 in place of exp is matched as well; w may be left out.
+    """
+    t = d.func.dtypes[0]
+    if not t.is_float or t.is_storage_only or d.func.dtypes[1] is not t:
+        return None  # a maximum that is rounded when it is stored is not the one that the sum was scaled by
+    m, s = self_load(d, 0), self_load(d, 1)
+    top, total = d.values
+    if top.op != "max" or top.args[0] is not m or reads_self(d, top.args[1]) or total.op != "add":
+        return None
+    x = top.args[1]
+    for kind in ("exp", "exp2"):
+        mine, theirs = (_scale(kind, wrap(u), wrap(top)).node for u in (m, x))
+        for a, b in (total.args, total.args[::-1]):
+            weight = ir.TRUE if b is theirs else _other(b, theirs)
+            if _other(a, mine) is s and weight is not None and not reads_self(d, weight):
+                start = (ir.const(float("-inf"), t.compute), ir.const(0.0, t.compute))
+                return Reduction(f"log-sum-{kind}", start, _combine_sums(kind, t), False)
+    return None
+
+
+def _scale(kind: str, u: Expr, top: Expr) -> Expr:
+    """e(u, top), as a user writes it."""
+    power = wrap(ir.node("call", u.node.dtype, ((u - top).node,), kind))
+    return expr.select(u == top, 1, power)
+
+
+def _other(n: Node, factor: Node) -> Node | None:
+    """The other operand of a product with `factor`."""
+    if n.op != "mul" or factor not in n.args:
+        return None
+    return n.args[1] if n.args[0] is factor else n.args[0]
+
+
+def _combine_sums(kind: str, t: DType) -> Callable[[Values, Values], Values]:
+    def combine(a: Values, b: Values) -> Values:
+        (m, s), (n, r) = (tuple(map(wrap, p)) for p in (a, b))
+        top = expr.maximum(m, n)
+        total = s * _scale(kind, m, top) + r * _scale(kind, n, top)
+        return tuple(cast_node(e.node, t) for e in (top, total))
 
     return combine

@@ -18,8 +18,9 @@ def relaxed(state: State) -> tuple[State, tuple[str, ...]]:
     Arguments lie as the algorithm has them.
     """
     state, ignored = _placed(state)
-    ignored += tuple(f"{name} is given as {m}" for name, m in state.given.items())
-    state = replace(state, given={})
+    if state.given:
+        ignored += tuple(f"{name} is given as {m}" for name, m in state.given.items())
+        state = replace(state, given={})
     while True:
         state, found = _kept(state)
         if not found:

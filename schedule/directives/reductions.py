@@ -68,7 +68,8 @@ def rfactor(state: State, stage: Stage, loop: str, name: str, mode: str = "seria
     if found is None:
         raise refuse(
             f"the update of {d.func.name} is not known to be associative", "not-associative",
-            "sum, product, min, max, and, or, xor and argmin/argmax are; else keep the loop serial", d.location,
+            "sum, product, min, max, and, or, xor, argmin/argmax, complex products and (maximum, sum of exponentials) "
+            "pairs with select(m == M, 1, exp(m - M)) are; else keep the loop serial", d.location,
         )  # fmt: skip
     if name in state.funcs:
         raise refuse(f"the name {name} is taken", "name-twice", "give another name")
