@@ -1,4 +1,4 @@
-"""Scaled dot-product attention in one pass: the scores of a tile of queries and a block of keys, never the whole matrix.
+"""Scaled dot-product attention in one pass: scores of a tile of queries and a block of keys, never all of them.
 
 The maximum, the sum and the weighted values of a row are kept up to date from block to block (`online`).
 """

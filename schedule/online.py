@@ -16,6 +16,7 @@ from tilewright.lang.ir import Node, integer
 from tilewright.lang.symbols import Domain
 from tilewright.schedule import online_algebra as rule
 from tilewright.schedule.inline import Body, effective
+from tilewright.schedule.online_terms import NoSplitError
 from tilewright.schedule.state import (
     REPAIR,
     FuncState,
@@ -46,7 +47,7 @@ def group(state: State, members: tuple[str, ...], over: str, block: int, name: s
             late = rule.member(bodies[(n, _UPDATE)], bodies[(n, -1)])
             _check_reads(state, late, n, members, found)
             repairs[n] = rule.repairs(late, found)
-        except rule.NoSplitError as e:
+        except NoSplitError as e:
             where = state.stages[(n, _UPDATE)].definition.location
             hint = "its terms must be products of something and of exponentials, exp(x - r)"
             raise refuse(f"{n} can't be kept up in a single pass: {e}", "online-split", hint, where) from None
@@ -100,12 +101,12 @@ def _check_reads(
             continue
         if f in found:
             if ir.leaves(n.args, "rvar") or n in ir.leaves(late.body.predicates, "load"):
-                raise rule.NoSplitError(f"it uses {f.name} at a point that runs with the reduction, or in its where()")
+                raise NoSplitError(f"it uses {f.name} at a point that runs with the reduction, or in its where()")
         elif isinstance(f, Func) and f.name in state.funcs:
             used = [m for m in members if m in _reaching(state, f.name)]
             if used:
-                how = "name the reductions in the order of their uses" if f.name in members else f"inline {f.name} first"
-                raise rule.NoSplitError(f"it reads {f.name}, which uses {used[0]}: {how}")
+                how = "name the members in the order of their uses" if f.name in members else f"inline {f.name} first"
+                raise NoSplitError(f"it reads {f.name}, which uses {used[0]}: {how}")
 
 
 def _reaching(state: State, name: str) -> set[str]:
@@ -190,7 +191,8 @@ def _check_old_values(state: State, g: Group) -> None:
                          "online-before", "its loops and its storage can be scheduled")  # fmt: skip
     for name, fs in state.funcs.items():
         if fs.origin == "clone" and _copies(state, name, members):
-            users = [s for s in state.consumers(fs.func) if s.key[1] == REPAIR or state.funcs[s.key[0]].origin == "online"]
+            readers = state.consumers(fs.func)
+            users = [s for s in readers if s.key[1] == REPAIR or state.funcs[s.key[0]].origin == "online"]
             if users:
                 raise refuse(f"{state.address(users[0].key)} reads what was before a block, not a clone of it",
                              "online-before", "cache_read copies it")  # fmt: skip
@@ -224,7 +226,7 @@ def _runs_over(d: Definition, var: Node) -> bool:
 
 
 def between(state: State, name: str) -> str | None:
-    """The block loop in which a Func must be computed unless it is inlined: one member makes it, another one uses it."""
+    """The block loop where a Func must be computed unless it is inlined: it uses one member, and another uses it."""
     g = next((g for g in state.groups if name not in (*g.members, g.name) and _between(state, g, name)), None)
     return None if g is None else state.loop_address(g.key, g.loop)
 

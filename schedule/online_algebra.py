@@ -24,14 +24,16 @@ from tilewright.lang.ir import Node
 from tilewright.lang.types import bool_
 from tilewright.schedule.algebra import Reduction, match, self_load
 from tilewright.schedule.inline import Body
-
-_EXPONENTIALS = ("exp", "exp2")
-Symbols = tuple[tuple[Node, int], ...]  # (node without reduction variables, power), in the order of their digests
-Linear = dict[tuple[Node | None, Symbols], float]  # sum of value * symbols * node; None stands for 1
-
-
-class NoSplitError(Exception):
-    """Why a term does not split, in words."""
+from tilewright.schedule.online_terms import (
+    EXPONENTIALS,
+    Linear,
+    NoSplitError,
+    Symbols,
+    Uses,
+    joined,
+    times,
+    widens,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ class Repair:
         away = ir.node("sub", t, (a, b))
         if abs(self.power) != 1.0:
             away = ir.node("mul", t, (away, ir.const(abs(self.power), t)))
-        away = _times(away, self.symbols)
+        away = times(away, self.symbols)
         return away if self.adds else ir.node("call", t, (away,), self.kind)
 
     def lost(self, before: Node) -> Node | None:
@@ -89,7 +91,7 @@ class Repair:
             return None
         out = ir.node("le" if self.kind == "value" else "eq", bool_, (before, ir.const(self.unsafe, before.dtype)))
         if self.symbols and not self.adds:  # a scale of unknown sign: only a positive one makes the terms vanish
-            sign = _times(ir.const(1.0, before.dtype), self.symbols)
+            sign = times(ir.const(1.0, before.dtype), self.symbols)
             positive = ir.node("gt", bool_, (sign, ir.const(0.0, sign.dtype)))
             out = ir.node("and", bool_, (out, positive))
         return out
@@ -105,7 +107,10 @@ def member(body: Body, init: Body) -> Member:
         value = value.args[0]
     me = self_load(body)  # type: ignore[arg-type]
     a, b = value.args
-    return Member(body, found, b if a is me else a, init.values[0])
+    start = init.values[0]
+    if start.op == "round_to" and start.args[0].op == "const" and start.args[0].attr in (0.0, math.inf, -math.inf):
+        start = start.args[0]
+    return Member(body, found, b if a is me else a, start)
 
 
 def repairs(late: Member, early: Mapping[Func, Member]) -> list[Repair]:
@@ -118,7 +123,7 @@ def repairs(late: Member, early: Mapping[Func, Member]) -> list[Repair]:
     if not late.term.dtype.is_float or not all(n.dtype.is_float for n in loads):
         raise NoSplitError("only floats can be repaired")
     _check_start(late)
-    uses = _Uses(loads)
+    uses = Uses(loads)
     if late.operator == "add":
         found = [_multiplied(key, count, uses) for key, count in sorted(uses.factors(late.term).items(), key=str)]
     elif late.operator in ("min", "max"):
@@ -137,130 +142,7 @@ def _check_start(late: Member) -> None:
         raise NoSplitError(f"it starts with {late.start!r}, which a repair would change; only {neutral} stays as it is")
 
 
-# Terms ----------------------------------------------------------------------------------------------------------
-
-
-class _Uses:
-    """Terms with respect to the loads of earlier reductions."""
-
-    def __init__(self, loads: list[Node]):
-        self.loads = loads
-        self._depends: dict[Node, bool] = {}
-
-    def depends(self, n: Node) -> bool:
-        if n not in self._depends:
-            for m in ir.postorder((n,)):
-                if m not in self._depends:
-                    self._depends[m] = m in self.loads or any(self._depends[a] for a in m.args)
-        return self._depends[n]
-
-    def factors(self, n: Node) -> Counter:
-        """The factors that depend on the loads, as (load, kind, its factor in an exponent, symbols) -> how often."""
-        if not self.depends(n):
-            return Counter()
-        if n in self.loads:
-            return Counter({(n, "value", 1.0, ()): 1})
-        if n.op in ("mul", "div"):
-            a, b = map(self.factors, n.args)
-            return _sum(a, b, 1 if n.op == "mul" else -1)
-        if n.op == "neg" or _widens(n):
-            return self.factors(n.args[0])
-        if n.op in ("add", "sub"):
-            a, b = map(self.factors, n.args)
-            if a == b:
-                return a
-            raise NoSplitError("its term adds parts that change differently")
-        if n.op == "select" and not self.depends(n.args[0]):
-            arms = [a for a in n.args[1:] if not _zero(a)]
-            found = [self.factors(a) for a in arms]
-            if all(f == found[0] for f in found[1:]):
-                return found[0]
-            raise NoSplitError("its term is a select whose arms change differently")
-        if n.op == "call" and n.attr in _EXPONENTIALS:
-            return self._exponent(n)
-        raise NoSplitError(f"its term uses {self._shown(n)} inside {n.attr if n.op == 'call' else n.op}")
-
-    def _exponent(self, n: Node) -> Counter:
-        out: Counter = Counter()
-        for (atom, symbols), c in self.linear(n.args[0]).items():
-            if atom is not None and atom in self.loads:
-                out = _sum(out, Counter({(atom, n.attr, c, symbols): 1}), 1)
-            elif atom is not None and self.depends(atom):
-                raise NoSplitError(f"its exponent is not linear in {self._shown(atom)}")
-        return out
-
-    def _shown(self, n: Node) -> str:
-        return next(m for m in self.loads if m in ir.leaves((n,), "load")).attr[0].name
-
-    def linear(self, n: Node) -> Linear:
-        """A float expression as a sum of nodes with factors that do not run with the reduction."""
-        if n.op == "const":
-            return {(None, ()): float(n.attr)}
-        if n.op in ("add", "sub"):
-            a, b = map(self.linear, n.args)
-            sign = 1.0 if n.op == "add" else -1.0
-            out = dict(a)
-            for k, c in b.items():
-                out[k] = out.get(k, 0.0) + sign * c
-            return {k: c for k, c in out.items() if c != 0.0}
-        if n.op == "neg":
-            return {k: -c for k, c in self.linear(n.args[0]).items()}
-        if _widens(n):
-            return self.linear(n.args[0])
-        if n.op in ("mul", "div"):
-            a, b = n.args
-            if self._fixed(b):
-                return _scaled(self.linear(a), b, 1 if n.op == "mul" else -1)
-            if n.op == "mul" and self._fixed(a):
-                return _scaled(self.linear(b), a, 1)
-        return {(n, ()): 1.0}
-
-    def _fixed(self, n: Node) -> bool:
-        return not self.depends(n) and not ir.leaves((n,), "rvar")
-
-
-def _sum(a: Counter, b: Counter, sign: int) -> Counter:
-    out = Counter(a)
-    for k, c in b.items():
-        out[k] += sign * c
-    return Counter({k: c for k, c in out.items() if c})
-
-
-def _scaled(x: Linear, f: Node, power: int) -> Linear:
-    while _widens(f):
-        f = f.args[0]
-    if f.op == "const":
-        c = float(f.attr)
-        if c == 0.0:
-            raise NoSplitError("its exponent is multiplied or divided by 0")
-        return {k: v * c if power > 0 else v / c for k, v in x.items()}
-    return {(atom, _joined(s, ((f, power),))): v for (atom, s), v in x.items()}
-
-
-def _joined(a: Symbols, b: Symbols) -> Symbols:
-    powers: Counter = Counter()
-    for n, p in (*a, *b):
-        powers[n] += p
-    return tuple(sorted(((n, p) for n, p in powers.items() if p), key=lambda e: e[0].digest))
-
-
-def _times(n: Node, symbols: Symbols) -> Node:
-    for s, power in symbols:
-        s = s if s.dtype is n.dtype else ir.node("cast", n.dtype, (s,))
-        for _ in range(abs(power)):
-            n = ir.node("mul" if power > 0 else "div", n.dtype, (n, s))
-    return n
-
-
-def _widens(n: Node) -> bool:
-    return n.op == "cast" and n.dtype.is_float and n.args[0].dtype.is_float
-
-
-def _zero(n: Node) -> bool:
-    return n.op == "const" and n.attr == 0
-
-
-def _multiplied(key: tuple, count: int, uses: _Uses) -> Repair:
+def _multiplied(key: tuple, count: int, uses: Uses) -> Repair:
     load, kind, c, symbols = key
     if kind == "value":
         return Repair(load, kind, float(count))
@@ -278,7 +160,7 @@ def _added(load: Node, term: Linear) -> Repair:
 # Safety ---------------------------------------------------------------------------------------------------------
 
 
-def _with_safety(r: Repair, late: Member, early: Member, uses: _Uses) -> Repair:
+def _with_safety(r: Repair, late: Member, early: Member, uses: Uses) -> Repair:
     """The repair with the value of the source at which the running value starts afresh."""
     name = early.body.func.name
     if r.kind == "value":
@@ -309,21 +191,21 @@ def named(n: Node) -> Node:
     return ir.substitute((n,), {v: ir.var(f"{v.attr[1]} of the domain") for v in ir.leaves((n,), "rvar")})[0]
 
 
-def _vanishes(late: Member, r: Repair, early: Member, uses: _Uses) -> bool:
+def _vanishes(late: Member, r: Repair, early: Member, uses: Uses) -> bool:
     """Whether an infinite value of the earlier reduction's term makes the later one's term its neutral element."""
     towards = -1.0 if early.operator == "max" else 1.0
     wanted = 1.0 if late.operator == "min" else -1.0  # an exponent of -inf, a maximum of -inf, a minimum of +inf
     own = _aligned(early.term, r, early)
     for exponent, holds in _sums(late.term, r, uses):
         known = {named(c): arm for c, arm in holds.items()}
-        ratio = _ratio(_named_linear(uses.linear(exponent), r.source), _Uses([]).linear(_under(own, known)), r.symbols)
+        ratio = _ratio(_named_linear(uses.linear(exponent), r.source), Uses([]).linear(_under(own, known)), r.symbols)
         if ratio is None or ratio * towards * wanted <= 0:
             return False
     return True
 
 
 def _sums(
-    n: Node, r: Repair, uses: _Uses, holds: Mapping[Node, bool] | None = None
+    n: Node, r: Repair, uses: Uses, holds: Mapping[Node, bool] | None = None
 ) -> list[tuple[Node, dict[Node, bool]]]:
     """The exponents (or, for a maximum or minimum, the sums) that contain the source, and what selects say there."""
     holds = dict(holds or {})
@@ -334,7 +216,7 @@ def _sums(
         return [*_sums(a, r, uses, {**holds, c: True}), *_sums(b, r, uses, {**holds, c: False})]
     if r.adds:
         return [(n, holds)]
-    if n.op == "call" and n.attr in _EXPONENTIALS:
+    if n.op == "call" and n.attr in EXPONENTIALS:
         return [(n.args[0], holds)]
     if n.op in ("mul", "div"):  # one vanishing factor is enough; a divisor that vanishes is none
         return _sums(n.args[0], r, uses, holds) or _sums(n.args[1], r, uses, holds)
@@ -353,7 +235,7 @@ def _named_linear(x: Linear, without: Node) -> Linear:
 
 def _ratio(x: Linear, own: Linear, symbols: Symbols) -> float | None:
     """c where x = c * own * symbols, constants apart."""
-    own = {(a, _joined(s, symbols)): c for (a, s), c in own.items() if a is not None}
+    own = {(a, joined(s, symbols)): c for (a, s), c in own.items() if a is not None}
     if not own or own.keys() != x.keys():
         return None
     found = {x[k] / own[k] for k in own}
@@ -372,7 +254,7 @@ def _has_factor(term: Node, wanted: Node) -> bool:
 def _atoms(n: Node) -> list[Node]:
     if n.op == "mul":
         return [a for x in n.args for a in _atoms(x)]
-    if n.op == "div" or n.op == "neg" or _widens(n):
+    if n.op == "div" or n.op == "neg" or widens(n):
         return _atoms(n.args[0])
     return [] if n.op == "const" and n.attr != 0 else [n]
 
@@ -381,11 +263,11 @@ def nonnegative(n: Node) -> bool:
     """Whether a float expression is certainly >= 0 (or NaN)."""
     if n.op == "const":
         return n.attr >= 0
-    if (n.op == "call" and n.attr in (*_EXPONENTIALS, "sigmoid", "sqrt", "rsqrt")) or n.op in ("abs", "sqrt"):
+    if (n.op == "call" and n.attr in (*EXPONENTIALS, "sigmoid", "sqrt", "rsqrt")) or n.op in ("abs", "sqrt"):
         return True
     if n.op == "mul" and n.args[0] is n.args[1]:
         return True
-    if n.op in ("mul", "div", "add", "min") or _widens(n):
+    if n.op in ("mul", "div", "add", "min") or widens(n):
         return all(map(nonnegative, n.args))
     if n.op == "max":
         return any(map(nonnegative, n.args))

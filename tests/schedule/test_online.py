@@ -1,4 +1,4 @@
-"""online: softmax, log-sum-exp, attention and others in one pass over blocks; masks, infinities, NaN; what is refused."""
+"""online: softmax, log-sum-exp, attention in one pass over blocks; masks, infinities, NaN; what is refused."""
 
 from __future__ import annotations
 
@@ -189,7 +189,10 @@ def test_softmax_within_its_bound():
     assert "online m l" in s.state.reassociations
 
 
-@pytest.mark.parametrize("statics", [{}, {"causal": True}, {"ragged": True}, {"causal": True, "ragged": True, "group": 2}])
+MASKS = [{}, {"causal": True}, {"ragged": True}, {"causal": True, "ragged": True, "group": 2}]
+
+
+@pytest.mark.parametrize("statics", MASKS)
 @pytest.mark.parametrize("shape", [(2, 5, 5, 3), (1, 4, 9, 2), (1, 7, 3, 1)])
 def test_attention(statics, shape):
     heads, queries, keys, depth = shape
@@ -244,6 +247,79 @@ def test_stages_in_a_block_can_be_scheduled():
     close(attention, s, qkv(2, 1, 13, 21, 6, 0), causal=True)
 
 
+def test_keys_and_values_through_a_ring():
+    """Blocks of keys and values in two slots each, copied ahead."""
+    s = fused(attention, block=8, causal=True)
+    s.cache_read("K", at="k_b", consumers=["S.update"]).double_buffer(2)
+    s.cache_read("V", at="k_b", consumers=["o.update"]).double_buffer(2)
+    s.check()
+    assert str(s.loops()).count("asynchronously") == 2
+    args = qkv(2, 1, 9, 21, 3, 0)
+    np.testing.assert_array_equal(attention.reference(*args, causal=True), attention.compile(s)(*args))
+
+
+def test_blocks_beyond_the_diagonal_are_not_entered():
+    s = fused(attention, block=4, rows=2, causal=True)
+    loop = s.loops().loop("o_online.update.k_b")
+    assert "io" in repr(loop.stop) and "M" in repr(loop.stop)
+
+
+def test_storage_types():
+    """A running value of a storage type rounds at every step and repair; f64 beside f32."""
+
+    @tw.kernel
+    def narrow(X: tw.f32[M, N]):
+        i = tw.vars("i")
+        k = tw.rdom(k=N)
+        m, l, w = tw.func("m", tw.bf16), tw.func("l", tw.f16), tw.func("w", tw.f64)
+        m[i] = -INFINITY
+        m[i] = tw.maximum(m[i], X[i, k])
+        l[i] = 0.0
+        l[i] += tw.exp2(X[i, k] - m[i])
+        w[i] = 0.0
+        w[i] += tw.cast(tw.f64, tw.exp2(X[i, k] - m[i])) * 3.0
+        return {"m": m[:M], "l": l[:M], "w": w[:M]}
+
+    x = np.float32([[0, 1, 0, 1, 2, 1, 0, 2, 3], [3, 2, 1, 0, 0, 1, 2, 3, 0], [-INFINITY] * 5 + [0, 1, 1, 0]])
+    agree(narrow, online(narrow, ("m", "l", "w")), (x,))
+
+
+def test_several_ranges_and_a_start():
+    """Blocks of one variable of two, from 1 on; a Func that needs the maximum alone stands at the same place."""
+
+    @tw.kernel
+    def boxes(X: tw.f32[M, N, D]):
+        i = tw.vars("i")
+        r = tw.rdom(k=(1, N), c=D)
+        m, l, n, y = tw.func("m"), tw.func("l"), tw.func("n"), tw.func("y")
+        m[i] = -INFINITY
+        m[i] = tw.maximum(m[i], X[i, r.k, r.c])
+        l[i] = 0.0
+        l[i] += tw.exp2(X[i, r.k, r.c] - m[i])
+        n[i] = m[i] * 2.0
+        y[i] = l[i] + n[i]
+        return y[:M]
+
+    x = np.random.default_rng(0).integers(-3, 4, (5, 12, 3)).astype(np.float32)
+    s = boxes.schedule()
+    for f in ("n", "l", "m"):
+        s[f].compute_at("y.i")
+    s.online(["m", "l"], over="k", block=5)
+    agree(boxes, s, (x,))
+    t = boxes.schedule()
+    t["n"].compute_root()
+    t.online(["m", "l"], over="c", block=2)
+    agree(boxes, t, (x,))
+
+
+def test_members_move_together():
+    s = online(softmax)
+    s["m"].compute_at("Y.i")
+    assert {s.state.funcs[n].compute.loop for n in ("m", "l", "l_online")} == {"i"}
+    s["l"].compute_root()
+    assert {s.state.funcs[n].compute.kind for n in ("m", "l", "l_online")} == {"root"}
+
+
 # What is refused ------------------------------------------------------------------------------------------------
 
 
@@ -255,7 +331,34 @@ def test_errors():
     refused(s, "online-form", lambda: s.online(["m", "Y"], "k", 4))
     t = fused(attention)
     refused(t, "online-between", lambda: t["P"].compute_root(), "P stands between")
+    u = attention.schedule()
+    u["l"].compute_at("Y.h")
+    refused(u, "online-place", lambda: u.online(["m", "l", "o"], "k", 4))
     s.online(["m", "l"], "k", 4)
+    refused(s, "online-before", lambda: s["m_before"].compute_inline())
+    refused(s, "online-before", lambda: s.clone("m_before", ["l.repair"]))
+    refused(s, "online-storage", lambda: s["l_online"].store_in("spm"))
+    refused(s, "online-blocks", lambda: s["l.init"].compute_with("m.init.i"))
     refused(s, "online-twice", lambda: s.online(["m", "l"], "k", 4, name="again"))
     refused(s, "not-associative", lambda: s["l_online.update"].parallel("k_b"))
     refused(s, "online-blocks", lambda: s["l_online.update"].split("k_b", "a", "b", 2))
+
+
+def test_domains_must_be_the_same():
+    @tw.kernel
+    def halves(X: tw.f32[M, N]):
+        i = tw.vars("i")
+        m, l, n = tw.func("m"), tw.func("l"), tw.func("n")
+        a, b, c = tw.rdom(k=N), tw.rdom(k=N), tw.rdom(k=N - 1)
+        a, b = a.where(a < i), b.where(b <= i)
+        m[i] = -INFINITY
+        m[i] = tw.maximum(m[i], X[i, a])
+        l[i] = 0.0
+        l[i] += tw.exp2(X[i, b] - m[i])
+        n[i] = 0.0
+        n[i] += tw.exp2(X[i, c] - m[i])
+        return l[:M], n[:M]
+
+    s = halves.schedule()
+    refused(s, "online-domain", lambda: s.online(["m", "l"], "k", 4), "the same points")
+    refused(s, "online-domain", lambda: s.online(["m", "n"], "k", 4), "the same box")

@@ -1,4 +1,4 @@
-"""Which terms split for online, by values: repaired blocks give what the plain text gives. And those that do not split."""
+"""Which terms split for online: repaired blocks give what the plain text gives. And those that do not split."""
 
 from __future__ import annotations
 
