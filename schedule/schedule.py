@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.lang.errors import ScheduleError, user_location
 from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.constraints import check_constraint, holds
 from tilewright.schedule.directive import Directive, KnobRef, Value
 from tilewright.schedule.directives import step
 from tilewright.schedule.state import State, find_stage, initial_state, refuse
@@ -55,6 +56,8 @@ class Schedule:
         try:
             if d.kind == "knob":
                 self._check_new_knob(d)
+            elif d.kind == "constrain" and d.operands:
+                check_constraint(d.operands[0], self.knobs)
             self._check_memory(d)
             d, state = step(self.state, d, self.knobs)
         except ScheduleError as e:
@@ -134,6 +137,15 @@ class Schedule:
         options = _options(("=", value), ("of", None if choices is None else tuple(choices)))
         self.apply(Directive("knob", operands=(name,), options=options))
         return KnobRef(name)
+
+    def constrain(self, condition: str) -> Schedule:
+        """A condition that the values of knobs must keep, such as `t1 * t2 <= 64`."""
+        return self.apply(Directive("constrain", operands=(condition,)))
+
+    def allows(self, **values: int) -> bool:
+        """Whether these values of knobs (the others as they are) keep all constraints."""
+        knobs = {k: v for k, v in {**self.knobs, **values}.items() if isinstance(v, int)}
+        return all(holds(d.operands[0], knobs) for d in self.directives if d.kind == "constrain")
 
     @property
     def knobs(self) -> dict[str, Value]:

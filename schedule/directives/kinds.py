@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from tilewright.schedule.constraints import canonical_constraint
 from tilewright.schedule.directive import Directive, KnobRef, Value
 from tilewright.schedule.layout import parse_index_map
 from tilewright.schedule.state import GUARD, ROUND_UP, SHIFT, Stage, State, find_func, find_loop, find_stage, refuse
@@ -39,7 +40,7 @@ class Option:
 class Kind:
     """What a directive looks like. `operands` and `results` count names; -1: any number, at least one.
 
-    `role` says what the operands are: loop, condition, func, tensor or name. Loops belong to the stage of the directive.
+    `role` says what the operands are: loop, condition, constraint, func, tensor or name. Loops belong to the stage of the directive.
     """
 
     name: str
@@ -118,6 +119,8 @@ def _operand(state: State, kind: Kind, stage: Stage | None, text: str) -> str:
         from tilewright.schedule.conditions import canonical_condition  # imports the text form of expressions
 
         return canonical_condition(state.pipeline, text)
+    if kind.role == "constraint":
+        return canonical_constraint(text)
     if kind.role == "func":
         return find_func(state, text).func.name
     return check_name(text)

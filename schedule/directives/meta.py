@@ -22,6 +22,17 @@ def knob(state: State, d: Directive) -> State:
     return state
 
 
+@directive("constrain", "constraint")
+def constrain(state: State, d: Directive) -> State:
+    """A condition between the knobs above: `constrain "t1 * t2 <= 64"`.
+
+    Values of knobs that break it are refused, now and in every schedule with other values. Comparisons of sums,
+    products, `//` and `%` of integers and knobs, joined by `and` and `or`. Errors: schedule.constraint (it does not
+    hold, or is no such condition), schedule.unknown-knob.
+    """
+    return state
+
+
 @directive("unscheduled", "loop", operands=0)
 def unscheduled(state: State, d: Directive) -> State:
     """This stage stays as the algorithm has it: the default schedule does not touch it."""
