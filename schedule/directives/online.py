@@ -1,21 +1,4 @@
-"""online: dependent reductions over one domain in a single pass.
-
-`m = max(S)`, `l = sum(exp(S - m))`, `o = sum(exp(S - m) * V)` after `online m l o over k by 64`:
-
-    for i                                  for i: m[i] = -inf, l[i] = 0, o[i] = 0
-      for k: m[i] max= S[i, k]             for k_b
-    for i                                    for i: m_before[i] = m[i]
-      for k: l[i] += exp(S[i, k] - m[i])     for i
-    for i                            =>        for k in the block: m[i] max= S[i, k]
-      for k: o[i] += exp(..) * V[k]          for i
-                                               if m_before[i] != m[i]: l[i] *= exp(m_before[i] - m[i])
-                                             for i
-                                               for k in the block: l[i] += exp(S[i, k] - m[i])
-                                             and o as l
-
-Between blocks every running value is what its reduction would give for the points seen so far. A reduction follows
-the earlier ones that its terms use by a repair, which `schedule/online_algebra.py` finds in the terms themselves.
-"""
+"""online: dependent reductions over one domain in a single pass. What a repair is, is found in the terms themselves."""
 
 from __future__ import annotations
 
@@ -32,6 +15,22 @@ from tilewright.schedule.state import State, refuse
 def online(state: State, d: Directive) -> State:
     """Reductions, in the order of their uses, in one pass over blocks of a variable: `online m l o over k by 64`.
 
+        for i                                  for i: m[i] = -inf, l[i] = 0, o[i] = 0
+          for k: m[i] max= S[i, k]             for k_b
+        for i                                    for i: m_before[i] = m[i]
+          for k: l[i] += exp(S[i, k] - m[i])     for i
+        for i                            =>        for k in the block: m[i] max= S[i, k]
+          for k: o[i] += exp(..) * V[k]          for i
+                                                   if m_before[i] != m[i]: l[i] *= exp(m_before[i] - m[i])
+                                                 for i
+                                                   for k in the block: l[i] += exp(S[i, k] - m[i])
+                                                 and o as l
+
+    Here m is the maximum of S, l and o sums of exp(S - m) alone and times V. Between blocks every running value is what
+    its reduction would give for the points so far. A term must be a product in which m stands in exponentials (or, if
+    it grows from 0, as a factor or divisor); for a maximum or minimum, a sum. Reductions that do not depend on each
+    other share the pass as well.
+
     The loop over the blocks is `{name}.update.{k}_b`, where `name` is `{last Func}_online` if not given; what the
     members read can be computed there. `l.repair` is the stage that makes a running value right again, after which
     `l.update` goes over the block; the loops of both can be scheduled. The members stay together: compute_at moves all.
@@ -39,8 +38,8 @@ def online(state: State, d: Directive) -> State:
     Numerics: every term is computed with the values of its block, and repaired in each later block where they change;
     the sums' order is the algorithm's. With floats it is marked as a reassociation where anything is repaired. Where
     an earlier reduction is still at its first value (a maximum of -inf) the terms are those of the plain text, and the
-    running value starts afresh once that changes: a fully masked row gives what the plain text gives, a fully masked
-    block adds nothing.
+    running value starts afresh once that changes: a fully masked row gives what the plain text gives, a masked block
+    before the first finite value adds nothing (not even 0 * inf).
 
     Errors: schedule.online-form, schedule.online-variable, schedule.online-place, schedule.online-domain,
     schedule.online-split, schedule.online-between, schedule.online-blocks, schedule.online-twice,
