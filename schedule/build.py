@@ -117,7 +117,7 @@ class Builder:
                 region = tuple(rounded(stages[0], v, r) for v, r in zip(d.lhs, region, strict=True))
             site, needed = self._site(fs.compute), region
             between = site[len(self._site(fs.stored)) :]
-            if between and all(r.bounded for r in region):
+            if between and all(r.bounded for r in region) and not any(map(padding.rounds_up, stages)):
                 region, notes = slide(region, between, [self.bodies[s.key] for s in stages])
                 self.slides[name] = notes
             built = Built(fs, needed, region, site)

@@ -16,7 +16,7 @@ from tilewright.schedule.idle import over_all
 from tilewright.schedule.inline import Body
 from tilewright.schedule.nest import Box
 from tilewright.schedule.ranges import extent, project
-from tilewright.schedule.state import ROUND_UP, Key, Split, State, refuse
+from tilewright.schedule.state import ROUND_UP, Key, Split, Stage, State, refuse
 
 if TYPE_CHECKING:
     from tilewright.schedule.build import Built
@@ -44,12 +44,14 @@ def requirements(
                             )
 
 
+def rounds_up(s: Stage) -> bool:
+    """Whether a stage computes whole tiles, beyond the region that is needed."""
+    return any(isinstance(t, Split) and t.tail == ROUND_UP for t in s.transforms)
+
+
 def _affected(state: State) -> list[str]:
     """Funcs that round up, have bounds or are aligned, and all that they are computed from."""
-    todo = [
-        key[0] for key, s in state.stages.items()
-        if any(isinstance(t, Split) and t.tail == ROUND_UP for t in s.transforms)
-    ]  # fmt: skip
+    todo = [key[0] for key, s in state.stages.items() if rounds_up(s)]
     todo += [name for name, fs in state.funcs.items() if fs.bounds or fs.aligns]
     found: dict[str, None] = {}
     while todo:

@@ -23,7 +23,7 @@ def compute_inline(state: State, d: Directive) -> State:
 
     Errors: schedule.inline-update, schedule.output-place, schedule.inlined (its loops or storage are scheduled).
     """
-    fs = find_func(state, d.operands[0])
+    fs = _free(state, d)
     name = fs.func.name
     if len(state.stages_of(name)) != 1 or name in state.outputs:
         what = "an output" if name in state.outputs else "defined by updates"
@@ -44,7 +44,7 @@ def compute_root(state: State, d: Directive) -> State:
           C[i] = A[i] * 2 + 1  =>     for i: P[i] = A[i] * 2
                                     for i: C[i] = P[i] + 1
     """
-    fs = find_func(state, d.operands[0])
+    fs = _free(state, d)
     return moved(state, fs, ROOT)
 
 
@@ -59,7 +59,7 @@ def compute_at(state: State, d: Directive) -> State:
     Every use must stand inside that loop. Errors: schedule.illegal-place (with the legal places and the uses),
     schedule.output-place, schedule.store-inside, schedule.store-race.
     """
-    fs = find_func(state, d.operands[0])
+    fs = _free(state, d)
     return _used(moved(state, fs, _place(state, d)), d)
 
 
@@ -79,8 +79,17 @@ def store_root(state: State, d: Directive) -> State:
     return state.with_func(replace(_stored(state, d), store=ROOT, placed=True))
 
 
-def _stored(state: State, d: Directive) -> FuncState:
+def _free(state: State, d: Directive) -> FuncState:
+    """A Func whose place is not settled by a ring of slots."""
     fs = find_func(state, d.operands[0])
+    if fs.slots > 1:
+        raise refuse(f"{fs.func.name} has several slots, which lie around the loop of its copies", "ring",
+                     "place it first, then double_buffer it")  # fmt: skip
+    return fs
+
+
+def _stored(state: State, d: Directive) -> FuncState:
+    fs = _free(state, d)
     if fs.func.name in state.outputs:
         raise refuse(f"{fs.func.name} is an output and lives in its array", "output-place")
     return fs

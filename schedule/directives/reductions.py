@@ -33,6 +33,7 @@ from tilewright.schedule.state import (
     Fuse,
     Loop,
     Place,
+    PrefetchMark,
     Split,
     Stage,
     State,
@@ -238,11 +239,14 @@ def _install(
     else:
         merge = replace(make_stage(merged), scheduled=True)
         around = []
+    stay = {x.name for x in merge.loops}
+    merge = replace(merge, prefetches=tuple(m for m in stage.prefetches if m.loop in stay))
     stages = {**state.stages, stage.key: merge}
     for k in partial.definitions:
         made = make_stage(k)
         if k.number == 0:
             made = _partial_loops(stage, made, loop, mode, start, path)
+            made = replace(made, prefetches=_moved_prefetches(stage, stay, made, d.func.name))
         elif mode == "vectorize":
             made = _vector_over(made, loop)
         stages[made.key] = replace(made, scheduled=True)
@@ -254,6 +258,16 @@ def _install(
     if not found.exact:
         marks = (*marks, f"{state.address(stage.key)}.{loop}")
     return replace(state, funcs=funcs, stages=stages, reassociations=marks)
+
+
+def _moved_prefetches(stage: Stage, stay: set[str], made: Stage, name: str) -> tuple[PrefetchMark, ...]:
+    """What is prefetched at loops that go to the partials."""
+    marks = tuple(m for m in stage.prefetches if m.loop not in stay)
+    lost = next((m for m in marks if m.tensor == name or not any(x.name == m.loop for x in made.loops)), None)
+    if lost is not None:
+        raise refuse(f"{lost.tensor} is prefetched at the loop {lost.loop}, which goes", "prefetch-lost",
+                     "prefetch after the reduction has its partial results")  # fmt: skip
+    return marks
 
 
 def _of_reduction(stage: Stage, t: Split | Fuse) -> bool:

@@ -23,8 +23,10 @@ Source = tuple[int, Callable[..., Any]]  # rank, and the element at any index
 
 M, N, K = sizes("M N K")
 EXTENTS = [
-    {"M": 1, "N": 1, "K": 1}, {"M": 7, "N": 5, "K": 3}, {"M": 4, "N": 8, "K": 4}, {"M": 3, "N": 17, "K": 9}, {"M": 5, "N": 4, "K": 2},
-    {"M": 2, "N": 33, "K": 6}, {"M": 0, "N": 6, "K": 2}, {"M": 5, "N": 0, "K": 0}, {"M": 6, "N": 3, "K": 0}, {"M": 9, "N": 1, "K": 1},
+    {"M": m, "N": n, "K": k}
+    for m, n, k in (
+        (1, 1, 1), (7, 5, 3), (4, 8, 4), (3, 17, 9), (5, 4, 2), (2, 33, 6), (0, 6, 2), (5, 0, 0), (6, 3, 0), (9, 1, 1),
+    )
 ]  # fmt: skip
 EXACT = [types.i32, types.i32, types.i64, types.i16, types.u8, types.i8, types.u32]
 FLOATS = [types.f32, types.f32, types.f64, types.bf16, types.f16]
@@ -57,6 +59,8 @@ class _Maker:
     outputs: list[Any] = field(default_factory=list)
     params: list[Any] = field(default_factory=list)
     count: int = 0
+    table: Array | None = None
+    places: Array | None = None
 
     # Small things ---------------------------------------------------------------------------------------------
 
@@ -321,6 +325,27 @@ class _Maker:
         self.sources.insert(0, (2, lambda *at: made[at]))
         return None
 
+    def gather(self) -> None:
+        """A load at a loaded place, where a condition on that place allows it, or one on another element."""
+        f, (i, j) = self.declared(2)
+        if self.table is None or self.places is None:
+            self.table = Array("T", self.t, (N.node,))
+            self.places = Array("I", self.pick([types.i64, types.i32]), (M.node,))
+            self.params += [self.table, self.places]
+        table, places = self.table, self.places
+        at = places[expr.clamp(i + self.shift(), 0, M - 1)]
+        kind = self.choose(3)
+        if kind == 0:
+            at = at + self.value_as(at, j)
+        held = expr.inside(at, 0, self.value_as(at, N + 0))
+        if kind == 1:
+            held = held & (self.read([i, j]) < self.read([j, i]))
+        f[i, j] = expr.select(held, table[at], self.read([i, j]))
+        self.add(f, 2)
+
+    def value_as(self, like: Any, v: Any) -> Any:
+        return expr.cast(like.node.dtype, v)
+
     def output(self, rank: int, element: Callable[..., Any]) -> None:
         f, at = func(f"out{len(self.outputs)}"), [Var(n) for n in ("i", "j", "l")[:max(rank, 1)]]
         f[tuple(at)] = element(*at) if rank else element() + self.value(expr.cast(types.i64, at[0]))
@@ -335,7 +360,7 @@ class _Maker:
 
 
 _KINDS = ["pure", "pure", "pure", "reduction", "reduction", "reduction", "scan", "histogram", "pair", "argument",
-          "inline_sum", "several", "inout", "extended"]  # fmt: skip
+          "inline_sum", "several", "inout", "extended", "gather"]  # fmt: skip
 
 
 def random_pipeline(choose: Choose, exact: bool | None = None, stages: int = 4, seed: int = 0) -> Case:

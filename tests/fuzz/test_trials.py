@@ -21,7 +21,7 @@ BATCH = 40
 
 @pytest.mark.parametrize("batch", range(5 * FUZZ))
 def test_lowering(batch: int) -> None:
-    """Nothing outside of a buffer is touched, nothing undefined is used, no loop races, the values are the reference's."""
+    """Nothing outside of a buffer is touched, nothing undefined used, no loop races, the values are the reference's."""
     for seed in range(START + batch * BATCH, START + (batch + 1) * BATCH):
         t = None
         try:

@@ -40,3 +40,15 @@ def test_errors():
     refused(u, "rfactor-scatter", lambda: u["t.update"].parallel("y"), "elements of its own")
     t = Schedule(prefix_sum())
     refused(t, "not-associative", lambda: t["s.update"].rfactor("k", "part"))
+
+
+def test_prefetches_go_with_their_loops():
+    s = Schedule(matmul())
+    s["C.update"].split("k", "ko", "ki", 2)
+    s.prefetch("A", at="C.update.ko")
+    s["C.update"].rfactor("ki", "P")
+    assert [(m.tensor, m.loop) for m in s.state.stages[("P", 0)].prefetches] == [("A", "ko")]
+    good(s)
+    s = Schedule(matmul())
+    s.prefetch("C", at="C.update.k")
+    refused(s, "prefetch-lost", lambda: s["C.update"].parallel("k"), "the loop k, which goes")

@@ -54,3 +54,26 @@ def test_prefetch_errors():
     refused(s, "not-read", lambda: s["blur_x"].compute_root(), "A is not read by blur_y", "prefetched")
     refused(s, "factor", lambda: s.prefetch("A", at="blur_y.x", distance=-1))
     good(s)
+
+
+def test_a_ring_keeps_its_place():
+    """What has several slots stays where its copies are made; other orders of the directives are refused."""
+    s = Schedule(matmul())
+    s["C.update"].split("k", "ko", "ki", 2)
+    s.cache_read("B", at="C.update.ko")
+    s["B_C"].double_buffer()
+    refused(s, "ring", lambda: s["B_C"].compute_root(), "several slots")
+    refused(s, "ring", lambda: s["B_C"].compute_inline())
+    refused(s, "ring", lambda: s["B_C"].compute_at("C.update.ki"))
+    refused(s, "ring", lambda: s["B_C"].store_root())
+    refused(s, "ring", lambda: s["B_C"].store_at("C.update.i"))
+    assert "produce B_C" in str(s.loops())
+
+
+def test_a_window_that_rounds_up_has_room():
+    """Whole tiles of a Func that is stored further out: it does not slide, and its buffer holds all of each tile."""
+    for loop, factor in (("x", 4), ("y", 3), ("x", 2)):
+        s = Schedule(edge_blur())
+        s["blur_x"].compute_at("blur_y.y").store_root()
+        s["blur_x"].split(loop, "o", "t", factor, "round_up")
+        good(s)
