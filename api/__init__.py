@@ -35,6 +35,7 @@ from tilewright.lang.expr import (
     trunc,
 )
 from tilewright.lang.expr import abs_ as abs
+from tilewright.lang.extern import Extern, extern
 from tilewright.lang.func import Func, const, func
 from tilewright.lang.math import (
     atan2,
@@ -86,12 +87,13 @@ from tilewright.texts import parse_kernel, parse_schedule, read
 __version__ = "0.1.0"
 
 __all__ = [
-    "ArgumentError", "AssumptionError", "BoundsError", "CompileError", "DefinitionError", "Expr", "Func", "Kernel",
-    "Packed", "ParseError", "Pipeline", "RDom", "Registers", "ScheduleError", "SymbolicUseError", "TilewrightError", "TypeRuleError",
-    "Var", "abs", "all", "any", "argmax", "argmin", "assume", "atan2", "bf16", "bitcast", "bool_", "cast", "ceil", "clamp",
-    "const", "constant_exterior", "cos", "dtype_var", "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "floor",
-    "from_pipeline", "func", "idioms", "host_registers", "i16", "i32", "i64", "i8", "inout", "inside", "kernel", "log",
-    "log1p", "log2", "max", "maximum", "min", "minimum", "parse_kernel", "parse_schedule", "pow", "prod", "rdom",
-    "read", "reflect", "reflect_interior", "repeat_edge", "round", "rsqrt", "scope", "select", "sigmoid", "sin",
+    "ArgumentError", "AssumptionError", "BoundsError", "CompileError", "DefinitionError", "Expr", "Extern",
+    "Func", "Kernel", "Packed", "ParseError", "Pipeline", "RDom", "Registers", "ScheduleError",
+    "SymbolicUseError", "TilewrightError", "TypeRuleError", "Var", "abs", "all", "any", "argmax", "argmin",
+    "assume", "atan2", "bf16", "bitcast", "bool_", "cast", "ceil", "clamp", "const", "constant_exterior", "cos",
+    "dtype_var", "erf", "exp", "exp2", "expm1", "extern", "f16", "f32", "f64", "floor", "from_pipeline", "func",
+    "idioms", "host_registers", "i16", "i32", "i64", "i8", "inout", "inside", "kernel", "log", "log1p", "log2",
+    "max", "maximum", "min", "minimum", "parse_kernel", "parse_schedule", "pow", "prod", "rdom", "read",
+    "reflect", "reflect_interior", "repeat_edge", "round", "rsqrt", "scope", "select", "sigmoid", "sin",
     "sizes", "sqrt", "sum", "tan", "tanh", "trunc", "u16", "u32", "u64", "u8", "vars", "wrap_around",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.codegen import abi, cache, runtime, target
+from tilewright.codegen import abi, cache, externs, runtime, target
 from tilewright.codegen.entry import invoke, make_entry, raise_code, scalar_slot
 from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT, argument_roles, signature
 from tilewright.codegen.jit import load
@@ -174,7 +174,7 @@ class Compiled:
             entry = cache.Entry(made.image, {"symbol": made.symbol, "kernel": self.pipeline.name, "mode": self.mode})
             cache.put(name, entry)
         symbol = entry.meta["symbol"]
-        library = load(entry.image, (symbol,))
+        library = load(entry.image, (symbol,), externs.addresses(self.pipeline))
         return Variant(library.address(symbol), library, entry.meta)
 
     def build(self, classes: Classes | None = None, aliases: frozenset[frozenset[str]] = frozenset()) -> Build:
@@ -194,7 +194,7 @@ class Compiled:
         start = time.perf_counter()
         text = emit(lowered.program, aliases=aliases)
         middle = time.perf_counter()
-        image = target.optimize_and_emit(text)
+        image = target.optimize_and_emit(text, extra_symbols=externs.symbols(self.pipeline))
         done = time.perf_counter()
         timings = {**lowered.timings, "emit": middle - start, "machine code": done - middle}
         return Build(lowered, text, image, symbol, timings)

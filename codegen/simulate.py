@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen import abi, runtime, target
+from tilewright.codegen import abi, externs, runtime, target
 from tilewright.codegen import loops as L
 from tilewright.codegen.compile import raise_kernel_code
 from tilewright.codegen.emit import counter_count, decode_counters, emit
@@ -54,7 +54,12 @@ def simulate(
     from tilewright.schedule.default import complete
     from tilewright.schedule.schedule import Schedule
 
-    on = load_machine(machine) if isinstance(machine, str) else machine
+    on = machine if isinstance(machine, Machine) else load_machine(machine)
+    for name, n in sizes.items():
+        if isinstance(n, int) and n < 0:
+            raise ArgumentError(
+                f"{p.name}: size {name} is {n}: a size is not negative", code="argument.size-negative", where=user_location()
+            )
     full = complete(Schedule(p) if schedule is None else schedule, mode, _registers(on))
     full.check()
     return run(p, full.state, on, sizes, mode, dict(inputs or {}))
@@ -71,7 +76,8 @@ def run(p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], m
     footprint = footprints(machine, live_points(program, bound))
     check_capacity(machine, footprint)
     text = emit(program, instrument=True)
-    library = load(target.optimize_and_emit(text), (symbol,))
+    image = target.optimize_and_emit(text, extra_symbols=externs.symbols(p))
+    library = load(image, (symbol,), externs.addresses(p))
     shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
     given = [state.given.get(o.func.name) for o in p.outputs]
     outputs = [

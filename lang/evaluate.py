@@ -164,6 +164,12 @@ def _call(n: Node, *args: Any) -> Any:
     return evaluate([body], dict(zip(params, args, strict=True)))[0]
 
 
+def _call_extern(n: Node, *args: Any) -> Any:
+    from tilewright.lang.extern import evaluate as run  # which is about expressions
+
+    return run(n.attr, *args)
+
+
 def _plain(ufunc: Callable[..., Any]) -> Callable[..., Any]:
     return lambda n, *args: ufunc(*args)
 
@@ -191,4 +197,5 @@ _RULES: dict[str, Callable[..., Any]] = {
     "bitcast": lambda n, a: np.asarray(a).view(n.dtype.np),
     "round_to": lambda n, a: rounding.round_to(a, n.attr.np),
     "call": _call,
+    "call_extern": _call_extern,
 }

@@ -124,6 +124,8 @@ class _Exact:
             v = apply(n, [args[0][0]]) if n.op == "bitcast" else np.asarray(args[0][0]).astype(np.float64)
             v = np.asarray(v, np.float64)
             lost = False if n.args[0].dtype.is_float else v.astype(object) != np.asarray(args[0][0]).astype(object)
+        elif n.op == "call_extern":
+            v, lost = apply(n, [np.asarray(a[0]).astype(m.dtype.np) for a, m in zip(args, n.args, strict=True)]), True
         elif n.op == "call":
             v, lost = _called(n, args[0][0], self.fused, self)
         else:

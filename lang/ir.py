@@ -12,6 +12,7 @@ Operations (arguments in brackets; `attr` carries what is not a node):
     convert     cast (attr=None, to .dtype)   bitcast   round_to(attr=storage type; rounds, yields its compute type)
     primitive   sqrt floor ceil round trunc
     functions   call[args](attr=name)                       (a definition of our own, see lang.math)
+                call_extern[args](attr=Extern)              (a function of the user's, see lang.extern)
                 param(attr=position)                        (leaf: a parameter inside such a definition)
 
 Types are compute types (never f16 or bf16, which `load` widens and `round_to` rounds to) or `index`.

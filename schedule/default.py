@@ -119,7 +119,7 @@ def _repeated(consumer: Stage, load: Node) -> bool:
     return any(r not in used for r in consumer.roots)
 
 
-_WEIGHTS = {"call": 12, "div": 4, "sqrt": 4, "floordiv": 4, "mod": 4}
+_WEIGHTS = {"call": 12, "call_extern": 24, "div": 4, "sqrt": 4, "floordiv": 4, "mod": 4}
 _FREE = frozenset({"const", "scalar", "likely", "assume", "select", "cast", "and", "or", "not"})
 _MOST = 1000
 

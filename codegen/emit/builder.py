@@ -137,10 +137,10 @@ class Function:
 
     # calls ------------------------------------------------------------------------------------------------
 
-    def declare(self, name: str, result: str, parameters: str) -> None:
+    def declare(self, name: str, result: str, parameters: str, attributes: str = "") -> None:
         declared = self.module.declared
         if name not in declared:
-            declared[name] = f"declare {result} @{name}({parameters})"
+            declared[name] = f"declare {result} @{name}({parameters}) {attributes}".rstrip()
 
     def intrinsic(self, name: str, scalar: str, n: int, operands: list[str] | tuple[str, ...], tail: str = "") -> str:
         """A call of an intrinsic whose operands all have its result type; `tail` adds constant operands."""

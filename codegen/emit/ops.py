@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tilewright.codegen.emit import convert
 from tilewright.codegen.emit.builder import Function, float_text, shaped, splat, value_type
 from tilewright.codegen.emit.division import float_division, integer_division
+from tilewright.codegen.externs import symbol
 from tilewright.lang.errors import CompileError
 from tilewright.lang.ir import Node
 from tilewright.lang.types import DType, index
@@ -145,6 +146,21 @@ def _fma(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> str:
     return f.intrinsic("llvm.fma", value_type(m.dtype), n, xs)
 
 
+def _call_extern(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> str:
+    """The user's function, lane by lane. It is pure by contract, so calls may be moved and merged."""
+    types = [value_type(a.dtype) for a in m.args]
+    result, name = value_type(m.dtype), symbol(m.attr)
+    f.declare(name, result, ", ".join(types), "nounwind willreturn memory(none)")
+    if not n:
+        return f.op(f"call {result} @{name}({', '.join(f'{t} {x}' for t, x in zip(types, xs, strict=True))})")
+    out = "poison"
+    for k in range(n):
+        lane = [f.op(f"extractelement {shaped(t, n)} {x}, i64 {k}") for t, x in zip(types, xs, strict=True)]
+        one = f.op(f"call {result} @{name}({', '.join(f'{t} {x}' for t, x in zip(types, lane, strict=True))})")
+        out = f.op(f"insertelement {shaped(result, n)} {out}, {result} {one}, i64 {k}")
+    return out
+
+
 _RULES: dict[str, Callable[[Function, Node, int, list[str], int | None], str]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "and", "or", "xor"), _arithmetic),
     **dict.fromkeys(("floordiv", "mod"), _division),
@@ -161,4 +177,5 @@ _RULES: dict[str, Callable[[Function, Node, int, list[str], int | None], str]] =
     "bitcast": _bitcast,
     "round_to": _round_to,
     "fma": _fma,
+    "call_extern": _call_extern,
 }
