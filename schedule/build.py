@@ -169,7 +169,7 @@ class Builder:
             for key in built.stages:
                 if not self.bodies[key].reads(fs.func):
                     continue
-                b = self if self.forms[key].conditions == self._conditions(place) else self.outside
+                b = self.seen_from(place, key)
                 built, body, ranges = b.funcs[key[0]], b.bodies[key], b.funcs[key[0]].stages[key]
                 here = place.kind == "at" and (place.stage == key or fusing.shares(self.state, key, place))
                 depth = self.state.stages[key].depth(place.loop) + 1 if here else 0  # type: ignore[arg-type]
@@ -185,8 +185,11 @@ class Builder:
                         out.append(Use(body, fs.func, r.component, box, guard, r.load))  # type: ignore[arg-type]
         return out
 
-    def _conditions(self, place: Place) -> tuple[Node, ...]:
-        return () if place.stage is None else self.forms[place.stage].conditions
+    def seen_from(self, place: Place, key: Key) -> Builder:
+        """The construction in which a stage is seen from a place: without its form's conditions where the place is
+        outside of that form."""
+        known = () if place.stage is None else self.forms[place.stage].conditions
+        return self if self.forms[key].conditions == known else self.outside
 
     def _between(self, fs: FuncState, key: Key, consumer: Built) -> Site:
         """The loops that are around the consumer but not around the place; every use must be inside the place."""
@@ -214,8 +217,9 @@ class Builder:
             for _ in range(len(stages) + 2):
                 grown = region
                 for s in reversed(stages):
-                    body = self.bodies[s.key]
-                    grown = self._grown(s.key, body if shrink else replace(body, predicates=()), grown)
+                    b = self.seen_from(fs.compute, s.key)
+                    body = b.bodies[s.key]
+                    grown = b._grown(s.key, body if shrink else replace(body, predicates=()), grown)
                 if grown == region:
                     return region
                 region = grown

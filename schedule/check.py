@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tilewright.lang import simplify
 from tilewright.lang.errors import Location
 from tilewright.schedule.build import build_nest
 from tilewright.schedule.directive import Directive
-from tilewright.schedule.nest import Allocation, LoopNode, Nest, NestNode, Storage, children, walk
+from tilewright.schedule.nest import (
+    Allocation,
+    Assign,
+    LoopNode,
+    Nest,
+    NestNode,
+    Sequence,
+    Storage,
+    children,
+    walk,
+)
 from tilewright.schedule.printer import print_extents
 from tilewright.schedule.state import State, refuse
 
@@ -29,7 +40,7 @@ def check(state: State, directives: tuple[Directive, ...] = (), machine: Machine
 
 
 def check_nest(nest: Nest, directives: tuple[Directive, ...] = ()) -> None:
-    """Vector and unrolled loops have constant extents, buffers in registers constant sizes."""
+    """Vector and unrolled loops have constant extents, buffers in registers constant sizes, unrolling has a budget."""
     for n in walk(nest.body):
         if isinstance(n, LoopNode) and n.mode in ("vectorize", "unroll") and n.stop.op != "const":
             word = "vectorized" if n.mode == "vectorize" else "unrolled"
@@ -45,6 +56,39 @@ def check_nest(nest: Nest, directives: tuple[Directive, ...] = ()) -> None:
                         "register-size", "make the loops inside constant by splits, or keep it in main",
                         _where(directives, "cache_write", s.name),
                     )  # fmt: skip
+    _check_unrolled(nest, directives)
+
+
+UNROLLED = 4096  # stores of one Func at the root after unrolling: what takes seconds to compile
+
+
+def _check_unrolled(nest: Nest, directives: tuple[Directive, ...]) -> None:
+    """Unrolling must stay below a budget."""
+    body = nest.body
+    while isinstance(body, Allocation):
+        body = body.body
+    for part in body.items if isinstance(body, Sequence) else (body,):
+        total, factors = _stores(part)
+        if total > UNROLLED:
+            largest = sorted(factors.items(), key=lambda f: -f[1])[:3]
+            shown = ", ".join(f"{address} ({n} times)" for address, n in largest)
+            raise refuse(
+                f"unrolling makes {total} stores of one nest, and {UNROLLED} are allowed", "unroll-budget",
+                f"unroll less; the largest factors: {shown}", _where(directives, "unroll", largest[0][0]),
+            )  # fmt: skip
+
+
+def _stores(n: NestNode) -> tuple[int, dict[str, int]]:
+    """Stores after unrolling, and the unrolled loops with their factors."""
+    total, factors = 1 if isinstance(n, Assign) else 0, {}
+    for c in children(n):
+        inner, found = _stores(c)
+        total += inner
+        factors.update(found)
+    if isinstance(n, LoopNode) and n.mode == "unroll":
+        times = max(0, simplify.sub(n.stop, n.start).attr)
+        return total * times, factors | ({n.address: times} if times > 1 else {})
+    return total, factors
 
 
 def _check_inlined(state: State, directives: tuple[Directive, ...]) -> None:

@@ -125,7 +125,7 @@ def solved(conditions: Iterable[Node]) -> dict[Node, Node]:
     """Sizes by what conditions that hold say of them: `N == 32` gives N -> 32, `N % 16 == 0` gives N -> 16 * (N // 16),
     `M == N` one of the two by the other."""
     found: dict[Node, Node] = {}
-    for c in conditions:
+    for c in (part for whole in conditions for part in ir.spread(whole, "and")):
         if c.op != "eq" or ir.leaves((c,), "load"):
             continue
         (difference,) = ir.substitute((simplify.sub(*c.args),), found) if found else (simplify.sub(*c.args),)

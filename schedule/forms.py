@@ -49,6 +49,5 @@ def known(state: State, promises: Sequence[Node], inside: bool = True) -> dict[K
             outer = state.stages[key[:-1]]
             (own,) = (b.condition for b in outer.branches if b.name == key[-1])
             condition = expanded(state.pipeline, own)
-        parts = [p for c in conditions for p in ir.spread(c, "and")]
-        out[key] = Form(condition, conditions, solved([*promises, *parts]))
+        out[key] = Form(condition, conditions, solved([*promises, *conditions]))
     return out

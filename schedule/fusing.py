@@ -70,6 +70,10 @@ def _check_pair(state: State, s: Stage) -> None:
     if base is None:
         raise refuse(f"{me} shares loops with a stage that is no more", "compute-with-loops", hint)
     other = state.address(base.key)
+    for x in (s, base):
+        if len(x.key) > 2 or x.branches:
+            raise refuse(f"{me} is computed with {other}, and {state.address(x.key)} is a form of a stage or has forms",
+                         "compute-with-forms", "share loops of stages that are not specialized")  # fmt: skip
     for a, b in ((s, me), (base, other)):
         if not any(x.name == name for x in a.loops):
             raise refuse(f"{me} is computed with {other} down to {name}, and {b} has no loop {name}",

@@ -132,8 +132,9 @@ def unroll(state: State, d: Directive) -> State:
 
         for i unrolled in 0..3   =>   (i = 0) ... (i = 1) ... (i = 2) ...
 
-    The extent must be a constant, which is checked at once where that is possible, else by check() and compile.
-    Errors: schedule.extent, those of split.
+    The extent must be a constant, which is checked at once where that is possible, else by check() and compile. So is
+    the budget: more than 4096 stores of one nest after unrolling are refused.
+    Errors: schedule.extent, schedule.unroll-budget, those of split.
     """
     state, loop = _split_first(state, d, "u", inner=True)
     s = find_stage(state, d.stage)

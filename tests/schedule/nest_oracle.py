@@ -251,6 +251,9 @@ def run_nest(s: Schedule, *args: Any, sizes: dict[str, int] | None = None, **kwa
             constants[ir.node("stride", index, (), (name, axis))] = step // a.itemsize
     shifted = any(d.option("tail") == "shift" for d in s.directives)
     m = Interpreter(constants, shifted)
+    for condition, meaning in nest.requirements:
+        if not m.value(condition, {}):
+            raise NestError(f"required: {meaning}")
     outputs: dict[int, Memory] = {}
     written: list[tuple[np.ndarray, Memory]] = []
     for st in nest.arguments:
@@ -266,9 +269,6 @@ def run_nest(s: Schedule, *args: Any, sizes: dict[str, int] | None = None, **kwa
         memory.values.update((memory.place(at), v) for at, v in _points(data))
         if isinstance(st.tensor, InoutFunc):
             written.append((data, memory))
-    for condition, meaning in nest.requirements:
-        if not m.value(condition, {}):
-            raise NestError(f"required: {meaning}")
     _redirect(m, outputs)
     m.run(nest.body)
     for data, memory in written:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.schedule.algorithms import blur, chain, edge_blur, float_matmul, histogram, matmul, triangle
+from tests.schedule.algorithms import (
+    blur,
+    chain,
+    edge_blur,
+    float_matmul,
+    histogram,
+    matmul,
+    prefix_sum,
+    triangle,
+    two_outputs,
+)
 from tests.schedule.helpers import good, refused
 from tests.schedule.native import natively
 from tilewright.codegen.compile import compile_schedule
@@ -79,6 +89,21 @@ def test_buffers_outside_hold_the_union():
     s.specialize("blur_y", "M % 2 == 0", "even").split("y", "yo", "yi", 2)
     good(s)
     natively(s, {"M": 8, "N": 4}, {"M": 3, "N": 3}, {"M": 2, "N": 1}, {"M": 0, "N": 0})
+
+
+def test_what_updates_need_is_not_that_of_a_form():
+    s = Schedule(prefix_sum())
+    s.specialize("s.update", "N == 5", "five").specialize("M % 2 == 0", "even")
+    s.specialize("s.init", "N >= 4", "wide")
+    nest = good(s)
+    assert "max" not in nest
+    natively(s, {"M": 3, "N": 3}, {"M": 4, "N": 5}, {"M": 3, "N": 5})
+
+
+def test_loops_of_forms_are_not_shared():
+    s = Schedule(two_outputs())
+    s.specialize("q", "N % 2 == 0", "even")
+    refused(s, "compute-with-forms", lambda: s["p.init"].compute_with("q{even}.j"))
 
 
 def test_a_place_is_in_one_form():

@@ -34,3 +34,19 @@ def test_an_extent_that_placement_makes_constant():
     refused(s, "extent", s.check, "blur_x.y can't be unrolled", "split it first")
     s["blur_x"].compute_at("blur_y.y")
     good(s)
+
+
+def test_budget():
+    s = Schedule(matmul())
+    s["C.update"].unroll("k", 16).unroll("j", 16).unroll("i", 15).reorder("i", "j", "k", "k_u", "j_u", "i_u")
+    s.check()
+    s["C.update"].split("i", "i", "ii", 2).unroll("ii")
+    e = refused(s, "unroll-budget", s.check, "7681 stores of one nest", "C.update.k_u (16 times)")
+    assert e.where[0].line
+
+
+def test_the_budget_is_per_nest():
+    s = Schedule(blur())
+    s["blur_x"].compute_root().unroll("x", 64).unroll("y", 60)
+    s["blur_y"].unroll("x", 64).unroll("y", 60)
+    s.check()
