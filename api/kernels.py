@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang import reference as reference_path
-from tilewright.lang.binding import bind, exported
+from tilewright.lang.binding import bind, check_sizes, exported
 from tilewright.lang.errors import ArgumentError, DefinitionError, ScheduleError, user_location
 from tilewright.lang.extents import required_inputs
 from tilewright.lang.pipeline import Pipeline
@@ -137,13 +137,21 @@ class Kernel:
     # Running ------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute with the default schedule. `out=` writes into given arrays, `threads=` limits threads."""
+        """Compute with the default schedule. `out=` writes into given arrays, `threads=` limits threads.
+
+        The first native call of a kernel without static values and type parameters decides about
+        TILEWRIGHT_REFERENCE; later ones go straight to the native code.
+        """
         if os.environ.get("TILEWRIGHT_REFERENCE") == "1":
             return self._through_reference(args, kwargs)
         if not self.interface.statics and not self.interface.type_vars:
             compiled = self._compiled.get(None)
             if compiled is None:
                 compiled = self._compiled[None] = self.compile()
+                # as `Compiled` does: its builtin as a class attribute does not bind, and no Python runs before it
+                self.__class__ = type(
+                    type(self).__name__, (type(self),), {"__call__": type(compiled).__dict__["__call__"]}
+                )
             return compiled(*args, **kwargs)
         p, rest = self._for_call(args, kwargs)
         compiled = self._compiled.get(p)
@@ -180,7 +188,9 @@ class Kernel:
         self, *, dtypes: Any = None, statics: Mapping[str, Any] | None = None, **sizes: int
     ) -> dict[str, Any]:
         """The range (start, stop) of every axis of every input that is read at the given sizes."""
-        return required_inputs(self.pipeline(dtypes=dtypes, **(statics or {})), sizes)
+        p = self.pipeline(dtypes=dtypes, **(statics or {}))
+        check_sizes(p, sizes)
+        return required_inputs(p, sizes)
 
     def explain_bounds(self, name: str, *, dtypes: Any = None, **statics: Any) -> str:
         """Which part of a Func or input is needed, and what needs it."""

@@ -20,7 +20,7 @@ from tilewright.codegen.lower import Request, lower
 from tilewright.codegen.physical import pack, physical_shape, unpack
 from tilewright.hw import Account, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
 from tilewright.lang import intervals, ir, simplify
-from tilewright.lang.binding import Bound, bind, index_value
+from tilewright.lang.binding import Bound, bind, check_sizes, index_value
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
@@ -55,11 +55,7 @@ def simulate(
     from tilewright.schedule.schedule import Schedule
 
     on = machine if isinstance(machine, Machine) else load_machine(machine)
-    for name, n in sizes.items():
-        if isinstance(n, int) and n < 0:
-            raise ArgumentError(
-                f"{p.name}: size {name} is {n}: a size is not negative", code="argument.size-negative", where=user_location()
-            )
+    check_sizes(p, sizes)
     full = complete(Schedule(p) if schedule is None else schedule, mode, _registers(on))
     full.check()
     return run(p, full.state, on, sizes, mode, dict(inputs or {}))

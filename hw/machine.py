@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import fields as f
 from tilewright.lang.errors import user_location
 
+from . import fields as f
 from .errors import MachineError
 from .parts import Cache, Compute, Dma, Memory, Provenance, Unit
 from .reader import Source, closest, write_table
@@ -107,6 +107,11 @@ def load_machine(name_or_path: str | Path) -> Machine:
 
     Raises MachineError: `machine.unknown`, `machine.no-file`, or what `parse_machine` finds.
     """
+    if not isinstance(name_or_path, (str, Path)):
+        raise MachineError(
+            f"{name_or_path!r} is no machine", code="machine.unknown", where=user_location(),
+            hint=f"give a preset ({', '.join(machine_names())}), the path of a .toml file, or a Machine",
+        )  # fmt: skip
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
         path = Path(name_or_path)
@@ -114,9 +119,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
             content = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-            raise MachineError(
-                f"can't read the machine file {path}: {reason}", code="machine.no-file"
-            ) from error
+            raise MachineError(f"can't read the machine file {path}: {reason}", code="machine.no-file") from error
         return parse_machine(content, str(path))
     return _preset(text)
 

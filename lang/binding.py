@@ -247,6 +247,11 @@ def _scalar(p: Pipeline, q: ScalarParam, value: Any) -> Any:
 # Sizes ----------------------------------------------------------------------------------------------------------
 
 
+def check_sizes(p: Pipeline, sizes: Mapping[str, int]) -> None:
+    """Refuse sizes by name that `p` does not have, or that no array can have."""
+    _Sizes(p, sizes)
+
+
 class _Sizes:
     """Solves the sizes from the extents of the arrays; remembers where each was found."""
 

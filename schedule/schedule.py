@@ -280,11 +280,11 @@ def _check_word(name: Any) -> None:
 
 
 def _machine(given: Machine | str | None) -> Machine | None:
-    if given is None or not isinstance(given, str):
-        return given
-    from tilewright.hw import load_machine
+    if given is None:
+        return None
+    from tilewright.hw import Machine, load_machine
 
-    return load_machine(given)
+    return given if isinstance(given, Machine) else load_machine(given)
 
 
 def _placed(e: ScheduleError, d: Directive) -> ScheduleError:

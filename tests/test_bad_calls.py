@@ -28,6 +28,7 @@ from tests.mistakes import (
     two_stages,
     vector,
 )
+from tilewright.hw import MachineError
 
 mistake = Mistakes()
 
@@ -282,6 +283,31 @@ def required_inputs_without_a_size(watch):
     scale.required_inputs(M=3)  # <-
 
 
+@mistake(tw.ArgumentError, "argument.size-negative", "size N is -2", "not negative")
+def required_inputs_at_a_negative_size(watch):
+    scale.required_inputs(M=3, N=-2)  # <-
+
+
+@mistake(tw.ArgumentError, "argument.size-negative", "size N is -2", "not negative")
+def a_simulated_run_at_a_negative_size(watch):
+    scale.simulate(machine="toy", sizes={"M": 3, "N": -2})  # <-
+
+
+@mistake(tw.ArgumentError, "argument.size-kind", "size N must be an integer", "'2'")
+def a_simulated_run_at_a_size_that_is_a_text(watch):
+    scale.simulate(machine="toy", sizes={"M": 3, "N": "2"})  # <-
+
+
+@mistake(MachineError, "machine.unknown", "None is no machine", "give a preset")
+def a_simulated_run_on_nothing(watch):
+    scale.simulate(machine=None, sizes={"M": 3, "N": 2})  # <-
+
+
+@mistake(MachineError, "machine.unknown", "3 is no machine", "give a preset")
+def a_schedule_for_a_number(watch):
+    scale.schedule(machine=3)  # <-
+
+
 @mistake(tw.CompileError, "compile.pass", "no pass 'zz'", "passes: nest, flatten")
 def an_unknown_pass(watch):
     fast = scale.compile()
@@ -325,10 +351,11 @@ def test_a_call_that_is_too_large_for_its_input_writes_nothing():
 @pytest.mark.parametrize("out", [np.zeros((3, 2), "f4"), np.zeros((2, 3), "f8"), 3, [np.zeros((2, 3), "f4")]])
 def test_the_reference_checks_its_outputs_too(out, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_REFERENCE", "1")
+    fresh = tw.Kernel(scale._fn)  # the first call decides
     with pytest.raises(tw.ArgumentError, match="out="):
-        scale(matrix(), 2.0, out=out)
+        fresh(matrix(), 2.0, out=out)
     good = np.zeros((2, 3), np.float32)
-    assert scale(matrix(), 2.0, out=good) is good and (good == 2 * matrix()).all()
+    assert fresh(matrix(), 2.0, out=good) is good and (good == 2 * matrix()).all()
 
 
 def test_generic_kernels_take_every_protocol():

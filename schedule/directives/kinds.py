@@ -158,11 +158,16 @@ def _options(state: State, kind: Kind, d: Directive) -> tuple[tuple[str, Value],
     return tuple(out)
 
 
+LARGEST_FACTOR = 2**31 - 1  # indices are 64 bits wide, and a part's start is computed before its end is cut off
+
+
 def _factor(state: State, key: str, value: Value) -> Value:
     if isinstance(value, KnobRef):
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise refuse(f"{key} {value!r}: a factor is a positive integer", "factor")
+    if value > LARGEST_FACTOR:
+        raise refuse(f"{key} {value}: a factor is at most {LARGEST_FACTOR}", "factor")
     return int(value)
 
 

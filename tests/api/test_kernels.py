@@ -254,12 +254,29 @@ def test_why_and_required_inputs() -> None:
 def test_the_environment_turns_kernels_into_their_reference(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_REFERENCE", value)
     monkeypatch.setattr(Kernel, "reference", lambda *args, **kwargs: np.full(8, -1, np.float32))
+    fresh = Kernel(scale._fn)  # the first call decides
     x = floats(8)
-    got = scale(x, 2.0, b=1.0, threads=1)
+    got = fresh(x, 2.0, b=1.0, threads=1)
     assert (got == -1).all() == (value == "1")
     out = np.zeros(8, np.float32)
-    assert scale(x, 2.0, b=1.0, out=out) is out
+    assert fresh(x, 2.0, b=1.0, out=out) is out
     assert (out == -1).all() == (value == "1")
+
+
+def test_after_its_first_call_a_kernel_is_as_fast_as_what_it_compiles_to() -> None:
+    @tw.kernel
+    def add(x: tw.f32[N], y: tw.f32[N]):
+        i, f = tw.vars("i"), tw.func("f")
+        f[i] = x[i] + y[i]
+        return f[:N]
+
+    first = add(floats(8), floats(8))
+    assert type(type(add).__call__).__name__ == "builtin_function_or_method"  # no Python between caller and code
+    assert isinstance(add, Kernel) and repr(add) == "<kernel add>"
+    testing.assert_bitwise(add(floats(8), floats(8)), first)
+    with pytest.raises(tw.ArgumentError) as e:
+        add(floats(8))
+    assert e.value.where and Path(e.value.where[0].file).name == HERE
 
 
 def test_threads_do_not_change_bits() -> None:

@@ -65,7 +65,7 @@ def test_shift_with_a_producer_inside():
     good(s)
 
 
-@pytest.mark.parametrize("factor", [0, -1, True, 2.5, "8", None])
+@pytest.mark.parametrize("factor", [0, -1, True, 2.5, "8", None, 2**31, 2**70])
 def test_factor(factor):
     s = Schedule(matmul())
     refused(s, "factor" if factor is not None else "option", lambda: s["C.update"].split("i", "io", "ii", factor))
