@@ -556,6 +556,14 @@ class Builder:
         bare = all(i.op == "var" for i in body.lhs)
         return init.key if bare and not body.predicates else None
 
+    def initial_in_tiles(self, name: str) -> bool:
+        """Whether the pure definition is computed into the tiles of the first update."""
+        return self._folded_init(name) is not None
+
+    def no_step(self, name: str) -> Node | None:
+        """When it is computed by itself all the same (None: never)."""
+        return self._if_no_step(name)
+
     def _updates(self, name: str) -> list[Stage]:
         """The first update in all its forms."""
         return [s for s in self.state.variants_of(name) if s.key[1] == 0]

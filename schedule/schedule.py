@@ -23,6 +23,7 @@ from tilewright.schedule.state import State, find_stage, initial_state, refuse
 if TYPE_CHECKING:
     from tilewright.hw import Machine
     from tilewright.schedule.handle import Handle
+    from tilewright.schedule.report import Report
     from tilewright.schedule.text import ScheduleText
     from tilewright.schedule.view import LoopView
 
@@ -219,6 +220,12 @@ class Schedule:
         from tilewright.schedule.view import view
 
         return view(self.state)
+
+    def report(self) -> Report:
+        """What was done and what not: sliding, folding, stages computed into tiles, tails, vectors, threads."""
+        from tilewright.schedule.report import report
+
+        return report(self.state)
 
     def check(self) -> None:
         """Check the promises that need the whole schedule. Raises ScheduleError, BoundsError or CapacityError.
