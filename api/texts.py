@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.kernels import Kernel, from_pipeline
 from tilewright.lang.errors import Location, ParseError, ScheduleError
+from tilewright.lang.extern import Extern
 from tilewright.lang.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -51,11 +52,14 @@ class TwFile:
         return next(iter(self.kernels.values()))
 
 
-def parse_kernel(text: str, origin: str = "<text>") -> Kernel:
-    """The kernel that a text describes. Nothing in it is evaluated as Python."""
+def parse_kernel(text: str, origin: str = "<text>", externs: Iterable[Extern] = ()) -> Kernel:
+    """The kernel that a text describes; `externs` are the functions (`tw.extern`) that it names.
+
+    Nothing in the text is evaluated as Python.
+    """
     from tilewright.lang.text import parse_kernel as parse
 
-    return from_pipeline(parse(text, origin))
+    return from_pipeline(parse(text, origin, externs=externs))
 
 
 def parse_schedule(text: str, kernel: Any, origin: str = "<text>") -> Any:

@@ -1,7 +1,7 @@
 """Native code for the user's own functions: compiled by Numba when a kernel that calls them is loaded.
 
-A kernel's object holds their names only (with a digest of what they do), so that it may be kept in the cache; the address
-is bound when it is loaded into a process.
+A kernel's object holds their names only (with a digest of what they do), so that it may be kept in the cache; the
+address is bound when it is loaded into a process. A C program that links the object provides the function itself.
 """
 
 from __future__ import annotations

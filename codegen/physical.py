@@ -1,4 +1,4 @@
-"""Arguments in a layout of the schedule's (`layout B given ...`): what the caller passes, and packing into that form."""
+"""Arguments in a layout of the schedule's (`layout B given ...`): what the caller passes, how it is packed."""
 
 from __future__ import annotations
 

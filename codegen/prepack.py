@@ -41,7 +41,8 @@ class Packed:
     content: str
 
     def __repr__(self) -> str:
-        return f"<{self.parameter} {list(self.shape)} packed as {self.layout}: {self.data.dtype.name}{list(self.data.shape)}>"
+        physical = f"{self.data.dtype.name}{list(self.data.shape)}"
+        return f"<{self.parameter} {list(self.shape)} packed as {self.layout}: {physical}>"
 
     @property
     def dtype(self) -> np.dtype:
@@ -83,11 +84,11 @@ class Packed:
         if data.dtype != dtype and data.dtype.itemsize == dtype.itemsize:
             data = data.view(dtype)
         if data.dtype != dtype or data.shape != expected:
-            raise _damaged(path, f"the array is {data.dtype}{list(data.shape)}, the header says {dtype}{list(expected)}")
+            raise _damaged(path, f"it is {data.dtype}{list(data.shape)}, the header says {dtype}{list(expected)}")
         if verify and _content(data) != fields["content"]:
             raise _damaged(path, "the elements are not those of the header")
         data.flags.writeable = False
-        return Packed(data, fields["parameter"], fields["layout"], shape, fields["kernel"], fields["schedule"], fields["content"])
+        return Packed(data, shape=shape, **fields)
 
     def holds(self, array: Any) -> bool:
         """Whether it holds the elements of a (logical) array bit for bit: it is stale if not."""
@@ -134,7 +135,7 @@ def prepack(c: Compiled, parameter: str, array: Any) -> Packed:
     if q is None or layout is None:
         having = ", ".join(n for n in c.layouts if any(a.name == n for a in p.arrays)) or "none"
         what = f"{p.name} has no input {parameter!r}" if q is None else f"the schedule has no layout of {parameter}"
-        raise _refused("packed-none", what, f"inputs with a layout: {having}; s.layout({parameter!r}, 'k j -> ...') gives one")
+        raise _refused("packed-none", what, f"inputs with a layout: {having}; s.layout(...) gives one")
     a = exported(array)
     if not isinstance(a, np.ndarray) or a.dtype != q.dtype.np or a.ndim != q.ndim or not a.dtype.isnative:
         found = f"{a.dtype.name} of {a.ndim} axes" if isinstance(a, np.ndarray) else type(array).__name__
@@ -167,15 +168,18 @@ def _check(c: Compiled, name: str, h: Packed) -> None:
     p = c.pipeline
     layout = c.layouts.get(name)
     if h.kernel != _kernel(p, name):
-        raise _refused("packed-foreign", f"this handle was packed for the parameter {h.parameter} of another kernel, or of "
-                       f"another version of {p.name}; it is passed as {name}")  # fmt: skip
+        raise _refused(
+            "packed-foreign", f"this handle was packed for the parameter {h.parameter} of another kernel, or of another "
+            f"version of {p.name}; it is passed as {name}",
+        )  # fmt: skip
     if layout is None:
         raise _refused("packed-schedule", f"{name} was packed for another schedule, this one has no layout of {name}")
     if str(layout) != h.layout:
         raise _refused("packed-layout", f"{name} was packed as {h.layout}, this schedule asks for {layout}")
     dtype = next(a.dtype.np for a in p.arrays if a.name == name)
     if h.dtype != dtype or h.data.shape != physical_shape(layout, h.shape):
-        raise _refused("packed-layout", f"{name} is {h.dtype.name}{list(h.data.shape)}, which is not {list(h.shape)} as {layout}")
+        found = f"{h.dtype.name}{list(h.data.shape)}"
+        raise _refused("packed-layout", f"{name} is {found}, which is not {list(h.shape)} as {layout}")
 
 
 def _refused(code: str, message: str, hint: str = "pack it again: fast.prepack(name, array)") -> ArgumentError:

@@ -1,9 +1,9 @@
 """Functions of the user's own in expressions: `damp = tw.extern(fn, result=tw.f64, args=(tw.f64, tw.f64))`.
 
-`fn` is a Python function that Numba can compile. Native code calls it element by element, the reference path runs it as
-it is. Both hand it doubles (NumPy scalars in Python) or 64-bit integers, whatever narrower types are declared, and round
-or wrap its result to the declared type once: so that both compute in the same types. It must be pure and total: how often
-and for which elements it runs (an arm of a `select` that is not taken, say) is not said.
+`fn` is a Python function that Numba can compile. Native code calls it element by element, the reference path runs it
+as it is. Both hand it doubles (NumPy scalars in Python) or 64-bit integers, whatever narrower types are declared, and
+round or wrap its result to the declared type once, so that both compute in the same types. It must be pure and end for
+every value: how often and for which elements it runs (an arm of a `select` that is not taken, say) is not said.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang import ir
-from tilewright.lang.errors import user_location
 from tilewright.lang.expr import Expr, cast_node, fail, is_literal, literal, to_node, type_name, wrap
 from tilewright.lang.ir import Node
 from tilewright.lang.types import DType, as_dtype, f64, i64, index

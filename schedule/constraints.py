@@ -44,7 +44,7 @@ def holds(text: str, knobs: Mapping[str, int]) -> bool:
 
 
 def check_constraint(text: str, knobs: Mapping[str, object]) -> None:
-    """Raise ScheduleError where a knob is unknown (schedule.unknown-knob) or the condition fails (schedule.constraint)."""
+    """Raise ScheduleError for an unknown knob (schedule.unknown-knob) or where it fails (schedule.constraint)."""
     for name in knobs_of(text):
         if name not in knobs:
             known = f"known: {', '.join(knobs)}" if knobs else "make it first: t = s.knob('t', 8)"
@@ -84,7 +84,8 @@ def _check(text: str, n: ast.expr, truth: bool) -> None:
         case ast.Constant(value=int(), kind=None) if not truth and not isinstance(n.value, bool):
             pass
         case _:
-            raise _no_condition(text, f"{ast.unparse(n)!r} is no {'comparison' if truth else 'integer, knob or sum of such'}")
+            wanted = "comparison" if truth else "integer, knob or sum of such"
+            raise _no_condition(text, f"{ast.unparse(n)!r} is no {wanted}")
 
 
 def _no_condition(text: str, why: str):

@@ -1,4 +1,4 @@
-"""Schedules whose inputs have a layout, and the same schedules for callers who have these inputs in that layout already."""
+"""Schedules whose inputs have a layout, and the same for callers who have the inputs in that layout already."""
 
 from __future__ import annotations
 

@@ -6,11 +6,13 @@ with it) is imported only when something is read. Nothing that is read is ever e
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tilewright.lang.text.expression import format_node
 
 if TYPE_CHECKING:
+    from tilewright.lang.extern import Extern
     from tilewright.lang.pipeline import Pipeline
 
 __all__ = ["format_node", "parse_kernel", "print_kernel"]
@@ -23,12 +25,13 @@ def print_kernel(pipeline: Pipeline) -> str:
     return kernel_writer.print_kernel(pipeline)
 
 
-def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1) -> Pipeline:
-    """The pipeline of a text with one kernel. `origin` (a file name) and `first_line` are for error messages.
+def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1, externs: Iterable[Extern] = ()) -> Pipeline:
+    """The pipeline of a text with one kernel. `origin` (a file name) and `first_line` are for error messages; `externs`
+    are the functions of the user's own that the text names.
 
     Raises ParseError (line, column, what was found and expected) for text that is no kernel, and the errors of
     lang.func and lang.expr, with their place in the text, for kernels that have no meaning.
     """
     from tilewright.lang.text import kernel_reader  # imports Lark
 
-    return kernel_reader.parse_kernel(text, origin, first_line)
+    return kernel_reader.parse_kernel(text, origin, first_line, externs)

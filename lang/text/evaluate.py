@@ -13,6 +13,7 @@ from lark import Tree
 from tilewright.lang import expr, ir
 from tilewright.lang.errors import located
 from tilewright.lang.expr import Expr, wrap
+from tilewright.lang.extern import Extern, wide
 from tilewright.lang.func import Func, FuncRef, Tensor
 from tilewright.lang.symbols import Size, bad
 from tilewright.lang.text import rules
@@ -33,6 +34,12 @@ class Scope:
     sizes: dict[str, Expr] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     open_sizes: bool = False  # an unknown name is a size (extents of parameters)
+    externs: dict[str, Extern] = field(default_factory=dict)  # functions of the user's own
+
+    def extern(self, name: str) -> Extern:
+        if name not in self.externs:
+            raise bad(f"the function {name} is not given", "extern", f"parse_kernel(text, externs=[{name}]) gives it")
+        return self.externs[name]
 
     def find(self, name: str) -> Expr:
         for table in (self.lets, self.vars, self.scalars, self.sizes):
@@ -77,7 +84,7 @@ def expressions(tree: Any) -> list[Any]:
 def _named_first(tree: Any) -> bool:
     """The first operand is a word: a type, the name of a function."""
     word = str(tree.children[0]) if tree.data in ("call", "exact") else ""
-    return (word == "bitcast" and tree.data == "call") or (tree.data == "exact" and word in ("round_to", "call"))
+    return (word == "bitcast" and tree.data == "call") or (tree.data == "exact" and word in _NAMED)
 
 
 def evaluate(tree: Any, scope: Scope, source: Source) -> Any:
@@ -208,9 +215,11 @@ def _exact(t: Any, operands: list, scope: Scope) -> Expr:
     attr: Any = None
     if _named_first(t):
         word = _word(t.children[2])
-        attr = _type(word) if op == "round_to" else word
+        attr = _type(word) if op == "round_to" else scope.extern(word) if op == "call_extern" else word
     args = tuple(expr.to_node(v) for v in operands)
-    if len(args) != EXACT[op] and op != "call":
+    if op == "call_extern" and [a.dtype for a in args] + [dtype] != [wide(x) for x in (*attr.args, attr.result)]:
+        raise bad(f"{attr!r} is called with other types", "extern", "give the function that the text was written with")
+    if len(args) != EXACT[op] and op not in ("call", "call_extern"):
         raise bad(f"{op} is given {len(args)} operands", "arity", f"it takes {EXACT[op]}")
     return Expr(ir.node(op, dtype, args, attr))
 
@@ -219,7 +228,9 @@ EXACT: dict[str, int] = {
     **dict.fromkeys(rules.SYMBOLS, 2), "min": 2, "max": 2, "fma": 3, "select": 3,
     **dict.fromkeys(["neg", "abs", "not", "likely", "cast", "bitcast", "round_to"], 1),
     **dict.fromkeys(["sqrt", "floor", "ceil", "round", "trunc"], 1), "call": 0,
+    "call_extern": 0,
 }  # fmt: skip
+_NAMED = ("round_to", "call", "call_extern")
 
 _RULES: dict[str, Callable[[Any, list, Scope], Any]] = {
     "int": lambda t, operands, scope: integer(str(t.children[0])),

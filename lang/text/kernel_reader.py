@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from lark import Token, Tree
 
 from tilewright.lang.errors import located
 from tilewright.lang.expr import Expr, wrap
+from tilewright.lang.extern import Extern
 from tilewright.lang.func import Array, Func, Increment, InoutFunc, Table
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.symbols import Size, Var, bad, rdom, to_index
@@ -22,8 +24,9 @@ from tilewright.lang.types import DTYPES, DType
 _STEPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div", "&=": "and", "|=": "or", "^=": "xor"}
 
 
-def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1) -> Pipeline:
-    """The pipeline of a text with one kernel. `origin` (a file name) and `first_line` are for error messages.
+def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1, externs: Iterable[Extern] = ()) -> Pipeline:
+    """The pipeline of a text with one kernel. `origin` (a file name) and `first_line` are for error messages; `externs`
+    are the functions that the text names.
 
     Raises ParseError for text that is no kernel, and the errors of lang.func and lang.expr for kernels without meaning.
     """
@@ -37,15 +40,15 @@ def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1) -> Pipe
             kernels.append(t)
     if len(kernels) != 1:
         source.fail(f"the text has {len(kernels)} kernels, expected one", kernels[1] if kernels else tree)
-    return _Builder(source).kernel(kernels[0])
+    return _Builder(source, externs).kernel(kernels[0])
 
 
 class _Builder:
     """Builds one kernel, line by line."""
 
-    def __init__(self, source: Source):
+    def __init__(self, source: Source, externs: Iterable[Extern] = ()):
         self.source = source
-        self.scope = Scope()
+        self.scope = Scope(externs={e.name: e for e in externs})
         self.lets: list[Any] = []
 
     def kernel(self, tree: Any) -> Pipeline:
@@ -258,4 +261,3 @@ def _key(t: Any) -> str | int:
 
 def _some(t: Any) -> list[Any]:
     return [c for c in t.children if c is not None]
-

@@ -13,6 +13,7 @@ import pytest
 import tilewright as tw
 from tilewright import testing
 from tilewright.lang.extern import extern
+from tilewright.lang.text.kernel_writer import print_kernel
 
 M, N = tw.sizes("M N")
 
@@ -178,11 +179,18 @@ def test_refused():
     assert caught.value.code == "extern.compile"
 
 
-def test_the_text_names_it_and_is_not_read():
-    text = str(damped.pipeline())
-    assert "damp" in repr(DAMP(1.0, 2.0))
-    with pytest.raises(tw.TilewrightError):
+def test_the_text_names_it():
+    text = print_kernel(damped.pipeline())
+    assert "call_extern!f64(damp, a[i, j], b[i, j] - 1.0)" in text
+    again = tw.parse_kernel(text, externs=[DAMP])
+    assert again.pipeline().digest == damped.pipeline().digest
+    a, b = data()
+    testing.assert_bitwise(again(a, b), damped(a, b))
+    with pytest.raises(tw.TilewrightError, match="the function damp is not given"):
         tw.parse_kernel(text)
+    other = tw.extern(damp, tw.f64, (tw.i32, tw.f64))
+    with pytest.raises(tw.TilewrightError, match="is called with other types"):
+        tw.parse_kernel(text, externs=[other])
 
 
 def test_bounds_prove_nothing():

@@ -39,8 +39,10 @@ def test_errors():
     s = tiled()
     refused(s, "constraint", lambda: s.constrain("a > b"), "a > b does not hold: a = 4, b = 8")
     refused(s, "unknown-knob", lambda: s.constrain("a <= c"), "there is no knob 'c'", "known: a, b")
-    for text in ("a", "a +", "a * b", "f(a) < 3", "a.x < 3", "a ** 2 < 3", "a / 2 < 3", "not a < 3", "a < 1.5", "a is 3",
-                 "[a] < 3", "a < True", "(lambda: 3) < a", "a < 'b'", "", "a := 3", "1 < 2\n3", "a < " + "1 + " * 200 + "1"):  # fmt: skip
+    for text in (
+        "a", "a +", "a * b", "f(a) < 3", "a.x < 3", "a ** 2 < 3", "a / 2 < 3", "not a < 3", "a < 1.5", "a is 3", "[a] < 3",
+        "a < True", "(lambda: 3) < a", "a < 'b'", "", "a := 3", "1 < 2\n3", "a < " + "1 + " * 200 + "1",
+    ):  # fmt: skip
         refused(s, "constraint", lambda text=text: s.constrain(text), "is no condition between knobs")
 
 
@@ -62,7 +64,9 @@ _TERM = st.recursive(
 _CONDITION = st.tuples(_TERM, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), _TERM).map("".join)
 
 
-@given(st.lists(_CONDITION, min_size=1, max_size=3), st.sampled_from([" and ", " or "]), st.integers(1, 9), st.integers(1, 9))
+@given(
+    st.lists(_CONDITION, min_size=1, max_size=3), st.sampled_from([" and ", " or "]), st.integers(1, 9), st.integers(1, 9)
+)  # fmt: skip
 def test_canonical_conditions_say_the_same(parts, word, t, u):
     text = word.join(parts)
     plain = canonical_constraint(text)
