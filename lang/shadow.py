@@ -168,11 +168,16 @@ class Shadows:
         where, mask, values = self.at_points(plan, plan.d.values, env, shape)
         if plan.own and plan.sequential and plan.in_place:
             self.rules.stepped(plan.step, values)
+        stores = []
         for k, value in enumerate(values):
             b = self.buffer(plan.d.func, k)
             at, kept = flat_points(b.data[0], b.origin, where, shape, mask)
             for data, part in zip(b.data, value, strict=True):
-                data.reshape(-1)[at] = np.broadcast_to(part, shape).reshape(-1)[kept]
+                stores.append((data, at, np.broadcast_to(part, shape).reshape(-1)[kept]))
+        if len(values) > 1:  # loads may be views, and no component may see what another one stores
+            stores = [(data, at, part.copy()) for data, at, part in stores]
+        for data, at, part in stores:
+            data.reshape(-1)[at] = part
 
 
 class _Totals:

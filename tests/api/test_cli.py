@@ -116,6 +116,11 @@ def test_verify_says_where_nothing_can_be_compared(run: Run) -> None:
     assert code == 0 and "by derived error bounds" in out and "unknown" not in out
 
 
+def test_verify_of_no_elements_is_no_success(run: Run) -> None:
+    code, out, _ = run("verify", "program.py:matmul", "--size", "M=0,N=5,K=7")
+    assert code == 1 and "no result has any element" in out and "nothing could be compared" in out
+
+
 def test_verify_strict(run: Run) -> None:
     code, out, _ = run("verify", "program.py:matmul", *SMALL, "--schedule", "tiled", "--mode", "strict")
     assert code == 0 and "with the reference" in out

@@ -82,6 +82,20 @@ def test_a_matmul_bound_is_useful_and_holds_in_any_order():
         testing.assert_within_bound(p, wrong, **args)
 
 
+def test_components_that_only_change_places_keep_their_bounds():
+    def swap(A: f32[N]):
+        r, s = rdom(r=N), func("s")
+        s[i] = (A[i], A[i] * 3.0)
+        s[i] = (s[i][1], s[i][0])
+        s[r] = (s[r][1], s[r][0])
+        s[i] = (s[i][1], s[i][0])
+        return s[:N]
+
+    a = np.arange(1, 6, dtype="f4")
+    triple, single = error_bound(pipeline(swap), bind(pipeline(swap), (a,)))
+    assert (single.value == a).all() and (triple.value == 3 * a).all()
+
+
 def test_a_softmax_bound_is_useful():
     p = pipeline(softmax)
     args = testing.random_inputs(p, {"M": 20, "N": 300})
