@@ -34,7 +34,9 @@ class Pipeline:
                 made = ScalarParam(key, spec)
                 self._handles[key] = wrap(made.node)
             else:
-                raise bad(f"{key} has no tilewright type", "annotation", "tw.f32[M, N] for an array, tw.f32 for a scalar")
+                raise bad(
+                    f"{key} has no tilewright type", "annotation", "tw.f32[M, N] for an array, tw.f32 for a scalar"
+                )
             self._params.append(made)
 
     def __getattr__(self, name: str) -> Any:

@@ -50,7 +50,6 @@ class Place:
             total = simplify.add(total, simplify.mul(i, stride))
         return total
 
-
     def where(self, condition: Node) -> Place:
         """The same with the strides that a condition says."""
         known = {}
@@ -233,7 +232,9 @@ class _Flattener:
                 return True
         return False
 
-    def allocate(self, storages: tuple[Storage, ...], body: NestNode, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
+    def allocate(
+        self, storages: tuple[Storage, ...], body: NestNode, scope: Mapping[Key, Place], facts: Facts
+    ) -> L.Stmt:
         inner = dict(scope)
         made = []
         for s in storages:

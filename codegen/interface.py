@@ -60,6 +60,3 @@ def _structure(structure: Any) -> Structure:
     if type(structure) is tuple and structure == tuple(range(len(structure))):
         return "tuple"
     return "other"
-
-
-

@@ -36,7 +36,8 @@ SERIAL, PARALLEL, UNROLL, VECTORIZE = "serial", "parallel", "unroll", "vectorize
 class Buffer:
     """A piece of memory: an argument of the kernel or a temporary. Elements are addressed by flat offsets.
 
-    `size` is the number of elements of a temporary, all `slots` of a ring together (an index node; constant where the bounds allow it),
+    `size` is the number of elements of a temporary, all `slots` of a ring together (an index node; constant where
+    the bounds allow it),
     `argument` the position in the kernel's data pointers (None for a temporary).
     """
 
@@ -165,7 +166,9 @@ def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> S
             return Allocate(buffer, map_values(body, fn))
         case If(condition, then, otherwise, versions):
             (condition,) = fn((condition,))
-            return If(condition, map_values(then, fn), None if otherwise is None else map_values(otherwise, fn), versions)
+            return If(
+                condition, map_values(then, fn), None if otherwise is None else map_values(otherwise, fn), versions
+            )
         case Store(targets, values):
             roots = fn((*(i for _, i in targets), *values))
             n = len(targets)

@@ -45,7 +45,9 @@ def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
         case L.Allocate(buffer, body):
             return L.Allocate(buffer, partition(body, around))
         case L.If(c, then, otherwise, versions):
-            return L.If(c, partition(then, around), None if otherwise is None else partition(otherwise, around), versions)
+            return L.If(
+                c, partition(then, around), None if otherwise is None else partition(otherwise, around), versions
+            )
         case L.For(var, start, stop, mode, body):
             if mode == L.VECTORIZE:
                 return L.For(var, start, stop, mode, partition(body, {**around, var: _interval(start, stop)}))
@@ -278,7 +280,7 @@ def _atoms(c: Node, inner: dict[Node, Interval], deeper: frozenset[Node]) -> Ite
 
 def assume(s: L.Stmt, true: frozenset[Node]) -> L.Stmt:
     """`s` where the given conditions hold."""
-    memo: dict[Node, Node] = {c: ir.TRUE for c in true}
+    memo: dict[Node, Node] = dict.fromkeys(true, ir.TRUE)
 
     def values(roots: tuple[Node, ...]) -> tuple[Node, ...]:
         return ir.transform(roots, _simpler, memo)

@@ -44,7 +44,12 @@ class Simulation:
 
 
 def simulate(
-    p: Pipeline, schedule: Any, machine: Machine | str, sizes: Mapping[str, int], mode: str = "contract", inputs: Any = None
+    p: Pipeline,
+    schedule: Any,
+    machine: Machine | str,
+    sizes: Mapping[str, int],
+    mode: str = "contract",
+    inputs: Any = None,
 ) -> Simulation:
     """Run `p` under `schedule` (None: the default) on a machine at the given sizes.
 
@@ -61,7 +66,9 @@ def simulate(
     return run(p, full.state, on, sizes, mode, dict(inputs or {}))
 
 
-def run(p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any]) -> Simulation:
+def run(
+    p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any]
+) -> Simulation:
     from tilewright.lang.samples import random_inputs
 
     values = {**random_inputs(p, sizes, seed=0), **inputs}
@@ -77,11 +84,14 @@ def run(p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], m
     shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
     given = [state.given.get(o.func.name) for o in p.outputs]
     outputs = [
-        np.empty(n if m is None else physical_shape(m, n), o.dtype.np) for o, n, m in zip(p.outputs, shapes, given, strict=True)
+        np.empty(n if m is None else physical_shape(m, n), o.dtype.np)
+        for o, n, m in zip(p.outputs, shapes, given, strict=True)
     ]
     counters = np.zeros(counter_count(program), np.int64)
     arrays = [np.ascontiguousarray(bound.arrays[a.name]) for a in p.arrays]
-    arrays = [pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)]
+    arrays = [
+        pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)
+    ]
     data = [*arrays, *(np.ascontiguousarray(t.values) for t in p.tables), *outputs]
     context = runtime.context(1)
     code = invoke(
@@ -123,7 +133,9 @@ def live_points(program: L.Program, bound: Bound) -> Iterator[tuple[str, list[Li
     """
     live: list[LiveBuffer] = []
 
-    def visit(s: L.Stmt, loops: tuple[tuple[Node, Interval], ...], where: str) -> Iterator[tuple[str, list[LiveBuffer]]]:
+    def visit(
+        s: L.Stmt, loops: tuple[tuple[Node, Interval], ...], where: str
+    ) -> Iterator[tuple[str, list[LiveBuffer]]]:
         if isinstance(s, L.For):
             r = Interval(s.start, simplify.sub(s.stop, integer(1)))
             yield from visit(s.body, (*loops, (s.var, r)), s.var.attr)

@@ -68,9 +68,7 @@ def check_capacity(machine: Machine, footprints: Iterable[Footprint]) -> None:
             others = "".join(f"\n    or {change}" for change in changes[1:3])
             advice = f"the smallest change that fits: {changes[0]}{others}"
         else:
-            advice = (
-                f"no single buffer can give {over:,} bytes: shrink several, or move one to another memory"
-            )
+            advice = f"no single buffer can give {over:,} bytes: shrink several, or move one to another memory"
         raise CapacityError(
             f"the buffers in {footprint.memory} of {machine.name} take {footprint.peak:,} bytes, "
             f"{over:,} more than it has",

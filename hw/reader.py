@@ -66,11 +66,7 @@ class Source:
                 seen[current] = seen.get(current, -1) + 1
                 if (current == table and seen[current] == index) or (not table and current == key):
                     fallback = number
-            if (
-                current == table
-                and seen.get(current, 0) == index
-                and re.match(rf'\s*"?{re.escape(key)}"?\s*=', line)
-            ):
+            if current == table and seen.get(current, 0) == index and re.match(rf'\s*"?{re.escape(key)}"?\s*=', line):
                 return number
         return fallback
 
@@ -83,9 +79,7 @@ class Source:
         """The table `[table]`, which must be there."""
         given = self.tables.get(table)
         if given is None:
-            raise self.error(
-                "missing", f"there is no table [{table}]", f"[{table}] with {', '.join(_kinds(cls))}"
-            )
+            raise self.error("missing", f"there is no table [{table}]", f"[{table}] with {', '.join(_kinds(cls))}")
         if not isinstance(given, dict):
             raise self.error("bad-value", f"{table} is not a table", f"[{table}]", table=table, key=table)
         return self._read(cls, given, table, 0, f"[{table}]")
@@ -98,9 +92,7 @@ class Source:
         found: dict[str, T] = {}
         for index, entry in enumerate(given):
             name = entry.get("name")
-            part = self._read(
-                cls, entry, table, index, f"[[{table}]] {name if name else f'number {index + 1}'}"
-            )
+            part = self._read(cls, entry, table, index, f"[[{table}]] {name if name else f'number {index + 1}'}")
             if name in found:
                 raise self.error(
                     "duplicate",
@@ -133,14 +125,10 @@ class Source:
                     index=index,
                     key=key,
                 )
-        missing = [
-            key for key, field in kinds.items() if field.default is dataclasses.MISSING and key not in given
-        ]
+        missing = [key for key, field in kinds.items() if field.default is dataclasses.MISSING and key not in given]
         if missing:
             kind = kinds[missing[0]].metadata["kind"]
-            raise self.error(
-                "missing", f"{label} does not say `{missing[0]}`", kind.legal, table=table, index=index
-            )
+            raise self.error("missing", f"{label} does not say `{missing[0]}`", kind.legal, table=table, index=index)
         path = f"{table}.{given['name']}" if table and "name" in kinds else table
         values: dict[str, Any] = {}
         inherited = self._origin(given, self.default, label, table, index, "") if table else None
@@ -172,9 +160,7 @@ class Source:
     ) -> Provenance | None:
         """What `given` says about source and confidence, completed from outside."""
         own = {
-            name: self._value(
-                field.metadata["kind"], given[name], f"{label}, `{name}`", table, index, key or name
-            )
+            name: self._value(field.metadata["kind"], given[name], f"{label}, `{name}`", table, index, key or name)
             for name, field in _kinds(Provenance).items()
             if name in given
         }

@@ -44,7 +44,8 @@ def bind(
     """Check the arguments of a call against a pipeline's parameters.
 
     Arrays may have any strides and be read-only or broadcast (`inout` ones must be writable and are aliased).
-    `sizes` gives what no input determines; the last `keyword_only` parameters are taken by name only. Raises ArgumentError (`argument.*`) for what the kernel can't take and
+    `sizes` gives what no input determines; the last `keyword_only` parameters are taken by name only. Raises
+    ArgumentError (`argument.*`) for what the kernel can't take and
     BoundsError where an input is too small for what is read of it.
     """
     given = _by_name(p, args, kwargs or {}, keyword_only)

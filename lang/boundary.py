@@ -21,11 +21,15 @@ def _ranges(tensor: Any, bounds: tuple) -> list[Range | None]:
     """One (start, stop) an axis; None leaves an axis as it is."""
     if not bounds:
         if not isinstance(tensor, (Array, InoutFunc)):
-            raise bad("a boundary condition on a Func needs its bounds", "boundary", "tw.repeat_edge(f, (0, H), (0, W))")
+            raise bad(
+                "a boundary condition on a Func needs its bounds", "boundary", "tw.repeat_edge(f, (0, H), (0, W))"
+            )
         return [(wrap(to_node(0)), n) for n in tensor.shape]
     rank = tensor.ndim if isinstance(tensor, (Array, InoutFunc)) else tensor.rank
     if len(bounds) != rank:
-        raise bad(f"{len(bounds)} bounds for {rank} axes", "boundary", "one (start, stop) an axis, None to leave it alone")
+        raise bad(
+            f"{len(bounds)} bounds for {rank} axes", "boundary", "one (start, stop) an axis, None to leave it alone"
+        )
     out: list[Range | None] = []
     for b in bounds:
         if b is None:
@@ -36,7 +40,9 @@ def _ranges(tensor: Any, bounds: tuple) -> list[Range | None]:
     return out
 
 
-def _extended(tensor: Any, bounds: tuple, base: str, name: str | None, repair: Callable[[Expr, Expr, Expr], Expr]) -> Func:
+def _extended(
+    tensor: Any, bounds: tuple, base: str, name: str | None, repair: Callable[[Expr, Expr, Expr], Expr]
+) -> Func:
     ranges = _ranges(tensor, bounds)
     f = automatic(name or f"{tensor.name}_{base}")
     at = tuple(Var(f"x{k}") for k in range(len(ranges)))

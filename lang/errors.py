@@ -70,7 +70,7 @@ class TilewrightError(Exception):
         message: str,
         *,
         code: str | None = None,
-        where: Location | None | tuple[Location | None, ...] = None,
+        where: Location | tuple[Location | None, ...] | None = None,
         hint: str | None = None,
     ):
         places = where if isinstance(where, tuple) else (where,)

@@ -19,7 +19,9 @@ def explain_bounds(p: Pipeline, name: str) -> str:
     boxes = {f.name: box for f, box in found.funcs.items()} | {a.name: box for a, box in found.inputs.items()}
     if name not in boxes:
         raise DefinitionError(
-            f"{p.name} has no Func or input {name!r}", code="definition.unknown-func", where=user_location(),
+            f"{p.name} has no Func or input {name!r}",
+            code="definition.unknown-func",
+            where=user_location(),
             hint="it has: " + ", ".join(boxes),
         )
     lines = [f"{name}{_box(boxes[name])}"]

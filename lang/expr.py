@@ -95,44 +95,107 @@ class Expr(Symbolic):
 
     __hash__ = object.__hash__
 
-    def __add__(self, o: Any) -> Expr: return binary("add", self, o)
-    def __radd__(self, o: Any) -> Expr: return binary("add", o, self)
-    def __sub__(self, o: Any) -> Expr: return binary("sub", self, o)
-    def __rsub__(self, o: Any) -> Expr: return binary("sub", o, self)
-    def __mul__(self, o: Any) -> Expr: return binary("mul", self, o)
-    def __rmul__(self, o: Any) -> Expr: return binary("mul", o, self)
-    def __truediv__(self, o: Any) -> Expr: return divide(self, o)
-    def __rtruediv__(self, o: Any) -> Expr: return divide(o, self)
-    def __floordiv__(self, o: Any) -> Expr: return binary("floordiv", self, o)
-    def __rfloordiv__(self, o: Any) -> Expr: return binary("floordiv", o, self)
-    def __mod__(self, o: Any) -> Expr: return binary("mod", self, o)
-    def __rmod__(self, o: Any) -> Expr: return binary("mod", o, self)
-    def __and__(self, o: Any) -> Expr: return bitwise("and", self, o)
-    def __rand__(self, o: Any) -> Expr: return bitwise("and", o, self)
-    def __or__(self, o: Any) -> Expr: return bitwise("or", self, o)
-    def __ror__(self, o: Any) -> Expr: return bitwise("or", o, self)
-    def __xor__(self, o: Any) -> Expr: return bitwise("xor", self, o)
-    def __rxor__(self, o: Any) -> Expr: return bitwise("xor", o, self)
-    def __lshift__(self, o: Any) -> Expr: return shift("shl", self, o)
-    def __rlshift__(self, o: Any) -> Expr: return shift("shl", o, self)
-    def __rshift__(self, o: Any) -> Expr: return shift("shr", self, o)
-    def __rrshift__(self, o: Any) -> Expr: return shift("shr", o, self)
-    def __eq__(self, o: Any) -> Expr: return compare("eq", self, o)  # type: ignore[override]
-    def __ne__(self, o: Any) -> Expr: return compare("ne", self, o)  # type: ignore[override]
-    def __lt__(self, o: Any) -> Expr: return compare("lt", self, o)
-    def __le__(self, o: Any) -> Expr: return compare("le", self, o)
-    def __gt__(self, o: Any) -> Expr: return compare("gt", self, o)
-    def __ge__(self, o: Any) -> Expr: return compare("ge", self, o)
-    def __neg__(self) -> Expr: return unary("neg", self)
-    def __pos__(self) -> Expr: return self
-    def __invert__(self) -> Expr: return invert(self)
-    def __abs__(self) -> Expr: return unary("abs", self)
-    def __pow__(self, o: Any) -> Expr: return power(self, o)
+    def __add__(self, o: Any) -> Expr:
+        return binary("add", self, o)
+
+    def __radd__(self, o: Any) -> Expr:
+        return binary("add", o, self)
+
+    def __sub__(self, o: Any) -> Expr:
+        return binary("sub", self, o)
+
+    def __rsub__(self, o: Any) -> Expr:
+        return binary("sub", o, self)
+
+    def __mul__(self, o: Any) -> Expr:
+        return binary("mul", self, o)
+
+    def __rmul__(self, o: Any) -> Expr:
+        return binary("mul", o, self)
+
+    def __truediv__(self, o: Any) -> Expr:
+        return divide(self, o)
+
+    def __rtruediv__(self, o: Any) -> Expr:
+        return divide(o, self)
+
+    def __floordiv__(self, o: Any) -> Expr:
+        return binary("floordiv", self, o)
+
+    def __rfloordiv__(self, o: Any) -> Expr:
+        return binary("floordiv", o, self)
+
+    def __mod__(self, o: Any) -> Expr:
+        return binary("mod", self, o)
+
+    def __rmod__(self, o: Any) -> Expr:
+        return binary("mod", o, self)
+
+    def __and__(self, o: Any) -> Expr:
+        return bitwise("and", self, o)
+
+    def __rand__(self, o: Any) -> Expr:
+        return bitwise("and", o, self)
+
+    def __or__(self, o: Any) -> Expr:
+        return bitwise("or", self, o)
+
+    def __ror__(self, o: Any) -> Expr:
+        return bitwise("or", o, self)
+
+    def __xor__(self, o: Any) -> Expr:
+        return bitwise("xor", self, o)
+
+    def __rxor__(self, o: Any) -> Expr:
+        return bitwise("xor", o, self)
+
+    def __lshift__(self, o: Any) -> Expr:
+        return shift("shl", self, o)
+
+    def __rlshift__(self, o: Any) -> Expr:
+        return shift("shl", o, self)
+
+    def __rshift__(self, o: Any) -> Expr:
+        return shift("shr", self, o)
+
+    def __rrshift__(self, o: Any) -> Expr:
+        return shift("shr", o, self)
+
+    def __eq__(self, o: Any) -> Expr:
+        return compare("eq", self, o)  # type: ignore[override]
+
+    def __ne__(self, o: Any) -> Expr:
+        return compare("ne", self, o)  # type: ignore[override]
+
+    def __lt__(self, o: Any) -> Expr:
+        return compare("lt", self, o)
+
+    def __le__(self, o: Any) -> Expr:
+        return compare("le", self, o)
+
+    def __gt__(self, o: Any) -> Expr:
+        return compare("gt", self, o)
+
+    def __ge__(self, o: Any) -> Expr:
+        return compare("ge", self, o)
+
+    def __neg__(self) -> Expr:
+        return unary("neg", self)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __invert__(self) -> Expr:
+        return invert(self)
+
+    def __abs__(self) -> Expr:
+        return unary("abs", self)
+
+    def __pow__(self, o: Any) -> Expr:
+        return power(self, o)
 
     def __rpow__(self, o: Any) -> Expr:
-        raise TypeRuleError(
-            "`**` needs a constant exponent", where=user_location(), hint="use tw.pow(x, y) on floats"
-        )
+        raise TypeRuleError("`**` needs a constant exponent", where=user_location(), hint="use tw.pow(x, y) on floats")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         fn = _ufuncs().get(ufunc.__name__) if method == "__call__" and not kwargs else None
@@ -322,16 +385,19 @@ def compare(op: str, a: Any, b: Any) -> Expr:
     y = to_node(b) if not is_literal(b) else None
     if x is not None and y is not None and {x.dtype, y.dtype} in ({i64, types.u64}, {index, types.u64}):
         return Expr(_compare_mixed(op, x, y))
-    if x is not None and y is None and x.dtype.is_int and x.dtype is not index and isinstance(b, int):
-        if not x.dtype.low <= b <= x.dtype.high:
-            return Expr(_compare_out_of_range(op, b > 0))
-    if y is not None and x is None and y.dtype.is_int and y.dtype is not index and isinstance(a, int):
-        if not y.dtype.low <= a <= y.dtype.high:
-            return Expr(_compare_out_of_range(op, a < 0))
+    if x is not None and y is None and _beyond(x.dtype, b):
+        return Expr(_compare_out_of_range(op, b > 0))
+    if y is not None and x is None and _beyond(y.dtype, a):
+        return Expr(_compare_out_of_range(op, a < 0))
     left, right = unify(a, b, "comparison")
     if left.dtype.is_bool and op not in ("eq", "ne"):
         fail("ordering of bool values", "use == != & | ^ ~", code="type.bool-arithmetic")
     return Expr(simplify.build(op, bool_, (left, right)))
+
+
+def _beyond(t: DType, value: Any) -> bool:
+    """Whether a literal integer lies outside of an integer type."""
+    return t.is_int and t is not index and isinstance(value, int) and not t.low <= value <= t.high
 
 
 def _compare_out_of_range(op: str, literal_above: bool) -> Node:

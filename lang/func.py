@@ -197,13 +197,26 @@ class FuncRef(Expr):
     def _step(self, op: str, value: Any) -> Increment:
         return Increment(self, op, value)
 
-    def __iadd__(self, o: Any) -> Any: return self._step("add", o)
-    def __isub__(self, o: Any) -> Any: return self._step("sub", o)
-    def __imul__(self, o: Any) -> Any: return self._step("mul", o)
-    def __itruediv__(self, o: Any) -> Any: return self._step("div", o)
-    def __iand__(self, o: Any) -> Any: return self._step("and", o)
-    def __ior__(self, o: Any) -> Any: return self._step("or", o)
-    def __ixor__(self, o: Any) -> Any: return self._step("xor", o)
+    def __iadd__(self, o: Any) -> Any:
+        return self._step("add", o)
+
+    def __isub__(self, o: Any) -> Any:
+        return self._step("sub", o)
+
+    def __imul__(self, o: Any) -> Any:
+        return self._step("mul", o)
+
+    def __itruediv__(self, o: Any) -> Any:
+        return self._step("div", o)
+
+    def __iand__(self, o: Any) -> Any:
+        return self._step("and", o)
+
+    def __ior__(self, o: Any) -> Any:
+        return self._step("or", o)
+
+    def __ixor__(self, o: Any) -> Any:
+        return self._step("xor", o)
 
 
 @dataclass(frozen=True)
@@ -272,7 +285,9 @@ class Func(Tensor):
 
     def require_defined(self) -> None:
         if self.init is None and self.inout is None:
-            raise bad(f"{self.name} is used before it is defined", "undefined", f"define it first: {self.name}[i] = ...")
+            raise bad(
+                f"{self.name} is used before it is defined", "undefined", f"define it first: {self.name}[i] = ..."
+            )
 
     def __getitem__(self, where: Any) -> Any:
         found = where if isinstance(where, tuple) else (where,)
@@ -420,7 +435,9 @@ class Func(Tensor):
             if self.open_type is not None:
                 self.close_type(t)
         if len(values) != len(self.dtypes):
-            raise bad(f"{self.name} has {len(self.dtypes)} components and is given {len(values)}", "tuple-arity", None, place)
+            raise bad(
+                f"{self.name} has {len(self.dtypes)} components and is given {len(values)}", "tuple-arity", None, place
+            )
         lhs = tuple(to_index(i, f"index {k} of {self.name}") for k, i in enumerate(where))
         nodes = tuple(self._value(v, k) for k, v in enumerate(values))
         domain = self._domain(lhs + nodes, place)
@@ -445,7 +462,9 @@ class Func(Tensor):
                 raise bad(f"{clash[0]} is both a Var and a reduction variable here", "name-twice", "rename one", place)
             for n in ir.postorder(d.predicates):
                 if n.op == "load" and n.attr[0] is self:
-                    raise bad(f"the predicate of an update of {self.name} reads {self.name}", "predicate-self", None, place)
+                    raise bad(
+                        f"the predicate of an update of {self.name} reads {self.name}", "predicate-self", None, place
+                    )
                 if n.op == "rvar" and n.attr[0] is not d.rdom:
                     raise bad("the predicate uses another reduction domain", "rdom-several", None, place)
         for k, n in enumerate(d.lhs):
@@ -460,7 +479,8 @@ class Func(Tensor):
                     if n.args[k] is not v or any(v in ir.leaves([a], "var") for j, a in enumerate(n.args) if j != k):
                         raise bad(
                             f"an update of {self.name} over {v!r} reads {n!r}", "update-self",
-                            f"where the left has the Var {v!r}, it must read {v!r} in the same place; use a reduction variable", place,
+                            f"where the left has {v!r}, it must read {v!r} in the same place; use a reduction variable",
+                            place,
                         )  # fmt: skip
         self._free_vars(d.lhs, d.roots, place)
 

@@ -29,9 +29,9 @@ from typing import Any
 
 from tilewright.lang.types import DType, bool_, index
 
-ARITHMETIC = frozenset("add sub mul div floordiv mod min max fma neg abs".split())
-COMPARISONS = frozenset("eq ne lt le gt ge".split())
-LEAVES = frozenset("const var rvar size scalar".split())
+ARITHMETIC = frozenset(["add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "fma", "neg", "abs"])
+COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
+LEAVES = frozenset(["const", "var", "rvar", "size", "scalar"])
 
 
 class Node:

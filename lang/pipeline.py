@@ -254,7 +254,12 @@ def _check_parameters(p: Pipeline) -> None:
     known = {id(a) for a in p.arrays}
     scalars = {s.name: s for s in p.scalars}
     for n in ir.postorder(p.roots()):
-        if n.op == "load" and isinstance(n.attr[0], Array) and not isinstance(n.attr[0], Table) and id(n.attr[0]) not in known:
+        if (
+            n.op == "load"
+            and isinstance(n.attr[0], Array)
+            and not isinstance(n.attr[0], Table)
+            and id(n.attr[0]) not in known
+        ):
             raise bad(f"{n.attr[0].name} is read but is no parameter of {p.name}", "foreign-array", None, p.location)
         if n.op == "scalar" and n.attr not in scalars:
             raise bad(f"{n.attr} is used but is no parameter of {p.name}", "foreign-scalar", None, p.location)

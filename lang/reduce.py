@@ -24,7 +24,9 @@ def identity(op: str, t: DType) -> int | float | bool:
     return t.low if op == "max" else t.high
 
 
-def _prepare(value: Any, over: Any, name: str | None, base: str, dtype: Any) -> tuple[Node, Domain, Func, tuple[Expr, ...], tuple]:
+def _prepare(
+    value: Any, over: Any, name: str | None, base: str, dtype: Any
+) -> tuple[Node, Domain, Func, tuple[Expr, ...], tuple]:
     """The value with free variables turned into the Func's own, the Func, its indices inside and at the use."""
     n = to_node(value)
     if dtype is not None:
@@ -98,8 +100,12 @@ def _tied(value: Expr, domain: Domain) -> Expr:
 
 sum_ = _simple("sum", "sum", lambda a, b: a + b, "Sum of `value` over a reduction domain; 0 where it is empty.")
 prod_ = _simple("prod", "prod", lambda a, b: a * b, "Product of `value`; 1 where the domain is empty.")
-max_ = _simple("max", "max", expr.maximum, "Largest value, NaN if there is one; the type's lowest where the domain is empty.")
-min_ = _simple("min", "min", expr.minimum, "Smallest value, NaN if there is one; the type's highest where the domain is empty.")
+max_ = _simple(
+    "max", "max", expr.maximum, "Largest value, NaN if there is one; the type's lowest where the domain is empty."
+)
+min_ = _simple(
+    "min", "min", expr.minimum, "Smallest value, NaN if there is one; the type's highest where the domain is empty."
+)
 any_ = _simple("any", "any", lambda a, b: a | b, "Whether a condition holds at some point.")
 all_ = _simple("all", "all", lambda a, b: a & b, "Whether a condition holds at every point.")
 
@@ -108,7 +114,9 @@ def _arg(op: str, base: str, better: Callable[[Any, Any], Expr]) -> Callable[...
     def reduce(value: Any, over: Any = None, name: str | None = None) -> Expr:
         n, domain, f, inside, outside = _prepare(value, over, name, base, None)
         if len(domain.ranges) != 1:
-            raise bad(f"{base} over {len(domain.ranges)} variables", "reduce-over", "reduce over one variable at a time")
+            raise bad(
+                f"{base} over {len(domain.ranges)} variables", "reduce-over", "reduce over one variable at a time"
+            )
         if n.dtype.is_bool:
             raise bad(f"{base} of bool values", "reduce-type", "write tw.cast(tw.i8, x)")
         v, k = wrap(n), wrap(domain.rvars[0])
@@ -121,7 +129,10 @@ def _arg(op: str, base: str, better: Callable[[Any, Any], Expr]) -> Callable[...
         return f[outside].component(1)
 
     reduce.__name__ = base
-    reduce.__doc__ = f"Index (i64) of the first {op}imum over a one-variable domain, the first NaN if there is one; -1 where it is empty."
+    reduce.__doc__ = (
+        f"Index (i64) of the first {op}imum over a one-variable domain, the first NaN if there is one; "
+        "-1 where it is empty."
+    )
     return reduce
 
 

@@ -97,7 +97,7 @@ class Var(Expr):
         super().__init__(ir.var(name))
 
 
-def vars(names: str) -> Any:  # noqa: A001 - the field's word
+def vars(names: str) -> Any:
     """Vars by name: `i, j = tw.vars("i j")`; a single name gives one Var."""
     made = tuple(Var(n) for n in _words(names, "Vars"))
     return made[0] if len(made) == 1 else made
@@ -132,7 +132,9 @@ def to_index(value: Any, what: str) -> Node:
     if n.dtype is index:
         return n
     if not n.dtype.is_int:
-        raise bad(f"{what} has type {type_name(n.dtype)}", "index-type", "an index must be an integer: tw.cast(tw.i64, x)")
+        raise bad(
+            f"{what} has type {type_name(n.dtype)}", "index-type", "an index must be an integer: tw.cast(tw.i64, x)"
+        )
     return ir.node("cast", index, (n,))
 
 
@@ -194,7 +196,9 @@ class RDom(Expr):
     def where(self, condition: Any) -> RDom:
         """Only points where `condition` holds are executed. May name the update's Vars; must come before first use."""
         if self.domain.frozen:
-            raise bad("where() after the reduction domain was used", "rdom-frozen", "call where() first", user_location())
+            raise bad(
+                "where() after the reduction domain was used", "rdom-frozen", "call where() first", user_location()
+            )
         c = to_node(condition)
         if not c.dtype.is_bool:
             raise bad(f"where() needs a condition, got {type_name(c.dtype)}", "rdom-where", "compare it: x != 0")

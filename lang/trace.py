@@ -85,7 +85,8 @@ def read_interface(fn: Callable) -> Interface:
         ours = isinstance(spec, (ArraySpec, DType, DTypeVar))
         if not ours and p.kind is not p.KEYWORD_ONLY:
             raise bad(f"parameter {p.name} of {fn.__name__} has no tilewright type", "annotation",
-                      "annotate it: tw.f32[M, N] for an array, tw.f32 for a scalar; static values are keyword-only", place)  # fmt: skip
+                      "annotate it: tw.f32[M, N] or, for a scalar, tw.f32; static values are keyword-only",
+                      place)  # fmt: skip
         out.append(Parameter(p.name, spec if ours else None, p.default, p.kind is p.KEYWORD_ONLY))
     return Interface(tuple(out))
 
@@ -93,7 +94,9 @@ def read_interface(fn: Callable) -> Interface:
 def _resolve(t: Any, types: Mapping[str, DType], name: str) -> DType:
     if isinstance(t, DTypeVar):
         if t.name not in types:
-            raise bad(f"the type {t.name} of {name} is not known yet", "generic", f"give it: dtypes={{'{t.name}': tw.f32}}")
+            raise bad(
+                f"the type {t.name} of {name} is not known yet", "generic", f"give it: dtypes={{'{t.name}': tw.f32}}"
+            )
         return types[t.name]
     return t
 

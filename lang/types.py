@@ -104,24 +104,48 @@ class Element(metaclass=DType):
 
 
 class bool_(Element, kind="b", bits=8): ...
+
+
 class i8(Element, kind="i", bits=8): ...
+
+
 class i16(Element, kind="i", bits=16): ...
+
+
 class i32(Element, kind="i", bits=32): ...
+
+
 class i64(Element, kind="i", bits=64): ...
+
+
 class u8(Element, kind="u", bits=8): ...
+
+
 class u16(Element, kind="u", bits=16): ...
+
+
 class u32(Element, kind="u", bits=32): ...
+
+
 class u64(Element, kind="u", bits=64): ...
+
+
 class f16(Element, kind="f", bits=16): ...
+
+
 class bf16(Element, kind="f", bits=16): ...
+
+
 class f32(Element, kind="f", bits=32): ...
+
+
 class f64(Element, kind="f", bits=64): ...
+
+
 class index(Element, kind="i", bits=64): ...
 
 
-DTYPES: dict[str, DType] = {
-    t.name: t for t in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64)
-}
+DTYPES: dict[str, DType] = {t.name: t for t in (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64)}
 INTEGERS: tuple[DType, ...] = (i8, i16, i32, i64, u8, u16, u32, u64)
 
 _NUMPY_NAMES = {

@@ -1,12 +1,12 @@
 """The nest of a group of reductions that run in one pass over blocks (online).
 
-    produce m, l: first values
-    for k_b
-      what the members use of other Funcs, where it is computed in this loop
-      produce m_before
-      update m over the block
-      repair l where m has changed
-      update l over the block
+produce m, l: first values
+for k_b
+  what the members use of other Funcs, where it is computed in this loop
+  produce m_before
+  update m over the block
+  repair l where m has changed
+  update l over the block
 """
 
 from __future__ import annotations

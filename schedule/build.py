@@ -150,7 +150,10 @@ class Builder:
 
     def _output_uses(self, f: Func) -> list[Use]:
         outputs = [o for o in self.state.pipeline.outputs if o.func is f]
-        return [Use(o, f, o.component, b, all_hold(runs(b)), None) for o, b in zip(outputs, self._output_boxes(f), strict=True)]
+        return [
+            Use(o, f, o.component, b, all_hold(runs(b)), None)
+            for o, b in zip(outputs, self._output_boxes(f), strict=True)
+        ]
 
     def _site(self, place: Place) -> Site:
         if place.kind != "at":
@@ -207,7 +210,10 @@ class Builder:
         return refuse(
             f"{fs.func.name} can't be computed at {at}: {self.state.address(key)} uses it outside of that loop",
             "illegal-place",
-            "legal places: " + ", ".join(legal) + "; it is used by " + ", ".join(self.state.address(s.key) for s in uses),
+            "legal places: "
+            + ", ".join(legal)
+            + "; it is used by "
+            + ", ".join(self.state.address(s.key) for s in uses),
         )
 
     def _closed(self, fs: FuncState, region: Box) -> Box:
@@ -293,7 +299,9 @@ class Builder:
         fs, built = self.state.funcs[name], self.funcs[name]
         stored = self._site(fs.stored)
         if tuple(x.var for x in built.site[: len(stored)]) != tuple(x.var for x in stored):
-            raise refuse(f"{name} is stored inside the place where it is computed", "store-inside", "store it further out")
+            raise refuse(
+                f"{name} is stored inside the place where it is computed", "store-inside", "store it further out"
+            )
         box = storage.kept(name, built.needed, built.site[len(stored) :])
         made = storage.padded(fs, storage.make(fs.func, box, stored, fs.memory, fs.layout, name))
         if fs.folds:
@@ -341,7 +349,9 @@ class Builder:
 
     def _copied(self, name: str) -> bool:
         f = self.state.funcs[name].func
-        return any(o.func is f for o in self.state.pipeline.outputs) and name in self.funcs and not self._direct_output(f)
+        return (
+            any(o.func is f for o in self.state.pipeline.outputs) and name in self.funcs and not self._direct_output(f)
+        )
 
     def _copy_out(self, name: str) -> NestNode:
         """An output that lives in a buffer of ours is copied to its array."""
@@ -468,7 +478,8 @@ class Builder:
             raise refuse(f"{mark.tensor} does not exist yet at {here}", "prefetch-lost",
                          "it is stored further in; prefetch what is copied into it instead")  # fmt: skip
         box = tuple(
-            Interval(*ir.substitute((r.lo, r.hi), ahead)) for r in _hull([r.box for r in found])  # type: ignore[arg-type]
+            Interval(*ir.substitute((r.lo, r.hi), ahead))
+            for r in _hull([r.box for r in found])  # type: ignore[arg-type]
         )
         return PrefetchNode(tensor, box, tensor is body.func)
 
@@ -577,7 +588,9 @@ class Builder:
             assert cache is not None
             for x in ranges.loops[: update.depth(cache.loop) + 1]:
                 if x.reduction:
-                    root = next(r for r in update.roots if any(n is x.var for n in ir.leaves([ranges.values[r]], "var")))
+                    root = next(
+                        r for r in update.roots if any(n is x.var for n in ir.leaves([ranges.values[r]], "var"))
+                    )
                     some = simplify.conjunction(some, simplify.compare("ge", extent(ranges.domain[root]), ONE))
         return None if some is ir.TRUE else _negated(some)
 

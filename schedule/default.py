@@ -297,9 +297,7 @@ def _tile(s: Schedule, address: str, d: Definition, vector: Node, at_root: bool,
     """Vectors along a pure axis; a register tile where operands are reused along another one."""
     lanes = max(4, registers.width // _bytes(d))
     others = [v for v in d.pure_vars if v is not vector]
-    reads_itself_elsewhere = any(
-        n.attr[0] is d.func and n.args != d.lhs for n in ir.leaves(d.roots, "load")
-    )
+    reads_itself_elsewhere = any(n.attr[0] is d.func and n.args != d.lhs for n in ir.leaves(d.roots, "load"))
     bare = all(i.op == "var" for i in d.lhs)
     plain = bare and not reads_itself_elsewhere and not isinstance(d.func, InoutFunc)
     reductions = list(d.rdom.ranges) if d.rdom is not None else []

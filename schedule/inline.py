@@ -1,4 +1,4 @@
-"""Effective definitions: what a stage computes once inlined Funcs are substituted and, in mode `contract`, fma is decided."""
+"""Effective definitions: what a stage computes once inlined Funcs are substituted and fma is decided (`contract`)."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ def _substitute(roots: tuple[Node, ...], inlined: Mapping[Func, Body]) -> tuple[
         body = inlined[n.attr[0]]
         key = (n.attr, args)
         if key not in expanded:
-            (expanded[key],) = ir.substitute(
-                (body.values[n.attr[1]],), dict(zip(body.lhs, args, strict=True))
-            )
+            (expanded[key],) = ir.substitute((body.values[n.attr[1]],), dict(zip(body.lhs, args, strict=True)))
         return expanded[key]
 
     return ir.transform(roots, replace)

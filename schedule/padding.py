@@ -38,9 +38,12 @@ def requirements(
                     for k, (i, e) in enumerate(zip(r.box, known(array.extents, sizes), strict=True)):
                         fits = _fits(project(i, built.around(key)), e, state.address(key), array.name)
                         if fits is not ir.TRUE:
-                            yield _or(idle, fits), (
-                                f"axis {k} of {array.name} holds what the larger region of {state.address(key)} needs of "
-                                "it (round_up, bound or align); use tail guard or shift, or leave bound and align out"
+                            yield (
+                                _or(idle, fits),
+                                (
+                                    f"axis {k} of {array.name} holds what the larger region of {state.address(key)} needs "
+                                    "of it (round_up, bound or align); use tail guard or shift, or leave bound and align out"
+                                ),
                             )
 
 

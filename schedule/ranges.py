@@ -121,7 +121,9 @@ def spread(n: Node, op: str) -> list[Node]:
     for t, k in coefs.items():
         if t is not n and t.op == (op if k > 0 else _OTHER[op]):
             rest = simplify.from_linear({u: v for u, v in coefs.items() if u is not t}, c)
-            return [x for term in spread(t, t.op) for x in spread(simplify.add(rest, simplify.mul(term, integer(k))), op)]
+            return [
+                x for term in spread(t, t.op) for x in spread(simplify.add(rest, simplify.mul(term, integer(k))), op)
+            ]
     return [n]
 
 
@@ -138,12 +140,17 @@ def _divides(factor: int, e: Node) -> bool:
 
 
 def stage_ranges(
-    stage: Stage, body: Body, domain: Mapping[Node, Interval], prefix: str, shifted: bool = True,
+    stage: Stage,
+    body: Body,
+    domain: Mapping[Node, Interval],
+    prefix: str,
+    shifted: bool = True,
     shared: Mapping[str, Node] = MappingProxyType({}),
 ) -> StageRanges:
     """Work out the loops of `stage` over `domain` (a range for every variable of the definition).
 
-    Loop variables are called `{prefix}.{loop}`, but for those of loops that are `shared` with another stage. With `shifted` False, shift tails have guards too.
+    Loop variables are called `{prefix}.{loop}`, but for those of loops that are `shared` with another stage. With
+    `shifted` False, shift tails have guards too.
     """
     stage, shown = versioned(stage)
     extents: dict[str, Node] = {}
@@ -180,7 +187,9 @@ def stage_ranges(
     based: set[str] = set()  # unsplit variables: the loop runs over the values themselves
     for x in stage.loops:
         v = vars_[x.name] = shared.get(shown[x.name]) or ir.var(f"{prefix}.{shown[x.name]}")
-        if x.name in roots and (x.mode not in ("vectorize", "unroll") or (extents[x.name].op == "const" and lows[x.name] is ZERO)):
+        if x.name in roots and (
+            x.mode not in ("vectorize", "unroll") or (extents[x.name].op == "const" and lows[x.name] is ZERO)
+        ):
             based.add(x.name)
             relative[x.name] = simplify.sub(v, lows[x.name])
         else:
@@ -189,7 +198,9 @@ def stage_ranges(
             if x.mode in ("vectorize", "unroll") and e.op != "const":
                 where = pure_conditions if x.name in pure else conditions
                 where += nonnegative(simplify.sub(simplify.sub(e, ONE), v))
-    shifts = [(extents[t.parent], t.factor) for t in stage.transforms if isinstance(t, Split) and _may_shift(t, extents)]
+    shifts = [
+        (extents[t.parent], t.factor) for t in stage.transforms if isinstance(t, Split) and _may_shift(t, extents)
+    ]
     shifts = [x for x in shifts if x[0].op != "const"]
     loops = dict(relative)
     nested: set[Split] = set()
@@ -280,10 +291,12 @@ def as_ge0(c: Node) -> Node | None:
     return simplify.sub(d, ONE) if c.op in ("lt", "gt") else d
 
 
-def _walk(stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, shifts, spare, ends) -> StageRanges:
+def _walk(
+    stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, shifts, spare, ends
+) -> StageRanges:
     """Enter the loops one by one: tighten bounds by the conditions, hand the rest on as guards."""
     pending = [c for c in conditions if c is not ir.TRUE]
-    todo = {v for v in vars_.values()}
+    todo = set(vars_.values())
     lanes: set[Node] = set()
     before, pending = _known(pending, todo)
     ranges: list[Range] = []
@@ -357,6 +370,8 @@ def rounded(stage: Stage, root: Node, r: Interval) -> Interval:
     for t in versioned(stage)[0].transforms:
         if isinstance(t, Split) and t.parent == name and t.tail == ROUND_UP:
             assert r.lo is not None
-            n = simplify.mul(simplify.floordiv(simplify.add(extent(r), integer(t.factor - 1)), integer(t.factor)), integer(t.factor))
+            n = simplify.mul(
+                simplify.floordiv(simplify.add(extent(r), integer(t.factor - 1)), integer(t.factor)), integer(t.factor)
+            )
             return Interval(r.lo, simplify.sub(simplify.add(r.lo, n), ONE))
     return r

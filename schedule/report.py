@@ -1,10 +1,10 @@
 """What `s.report()` gives: for every optimisation whether it was done, how, or why not.
 
-    sliding    done      blur_x.y: only what is new, along y of blur_y
-    folding    not done  blur_x.y: 3 points are needed at once: fold_storage('y', 3)
-    vectors    done      blur_y.x_v: 8 lanes
-    vectors    not done  blur_y.x_v: B is gathered (its rows run along another axis)
-    tails      done      blur_y x -> x, x_v by 8: guard, conditions in vector lanes
+sliding    done      blur_x.y: only what is new, along y of blur_y
+folding    not done  blur_x.y: 3 points are needed at once: fold_storage('y', 3)
+vectors    done      blur_y.x_v: 8 lanes
+vectors    not done  blur_y.x_v: B is gathered (its rows run along another axis)
+tails      done      blur_y x -> x, x_v by 8: guard, conditions in vector lanes
 """
 
 from __future__ import annotations

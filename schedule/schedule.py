@@ -1,9 +1,9 @@
 """The schedule of a pipeline as its user writes it: a list of directives, each checked and carried out when written.
 
-    s = Schedule(pipeline)
-    s["C.update"].split("i", "io", "ii", 6).reorder("io", "k", "ii")
-    print(s)           # the text form
-    print(s.loops())   # the nest as it now stands
+s = Schedule(pipeline)
+s["C.update"].split("i", "io", "ii", 6).reorder("io", "k", "ii")
+print(s)           # the text form
+print(s.loops())   # the nest as it now stands
 """
 
 from __future__ import annotations
@@ -78,8 +78,13 @@ class Schedule:
         return Handle(self, s.key[0], self.state.address(s.key))
 
     def cache_read(
-        self, tensor: str, at: str | None = None, memory: str = "main", layout: str | None = None,
-        name: str | None = None, consumers: str | Sequence[str] | None = None,
+        self,
+        tensor: str,
+        at: str | None = None,
+        memory: str = "main",
+        layout: str | None = None,
+        name: str | None = None,
+        consumers: str | Sequence[str] | None = None,
     ) -> Handle:
         """A copy of what one iteration of the loop `at` reads of a tensor; returns the copy's handle.
 
@@ -283,7 +288,9 @@ def replay(read: ScheduleText, pipeline: Pipeline, machine: Machine | str | None
 
 def _check_word(name: Any) -> None:
     if not isinstance(name, str):
-        raise refuse(f"{name!r} stands where a name is wanted", "name", "stages, loops and Funcs are named by texts: 'i'")
+        raise refuse(
+            f"{name!r} stands where a name is wanted", "name", "stages, loops and Funcs are named by texts: 'i'"
+        )
 
 
 def _machine(given: Machine | str | None) -> Machine | None:

@@ -39,13 +39,16 @@ class Shape:
     lanes: int | None = None
 
 
-def copy(source: Tensor, target: Tensor, box: Box, prefix: str, shape: Shape | None = None, components: Sequence[int] = ()) -> NestNode:
+def copy(
+    source: Tensor, target: Tensor, box: Box, prefix: str, shape: Shape | None = None, components: Sequence[int] = ()
+) -> NestNode:
     """target[i] = source[i] over `box`."""
     which = tuple(components) or tuple(range(len(source.dtypes)))  # type: ignore[attr-defined]
 
     def leaf(at: tuple[Node, ...]) -> NestNode:
         values = tuple(
-            ir.node("load", source.dtypes[k].compute, at, (source, k)) for k in which  # type: ignore[attr-defined]
+            ir.node("load", source.dtypes[k].compute, at, (source, k))
+            for k in which  # type: ignore[attr-defined]
         )
         return Assign(prefix, target, at, values)
 
@@ -66,7 +69,9 @@ _MOST_UNROLLED = 64  # iterations of the outer axes of a register tile
 _VECTOR_BYTES = 64
 
 
-def _loops(box: Box, prefix: str, shape: Shape | None, leaf: Callable[[tuple[Node, ...]], NestNode], private: bool) -> NestNode:
+def _loops(
+    box: Box, prefix: str, shape: Shape | None, leaf: Callable[[tuple[Node, ...]], NestNode], private: bool
+) -> NestNode:
     """A loop an axis over `box`; the last one in vectors. Loops with constant trip counts are guarded where needed."""
     rank = len(box)
     shape = shape or Shape((None,) * rank)
@@ -101,7 +106,9 @@ def _vector_axis(r: Interval, cap: int | None, name: str, shape: Shape, private:
         count = cap // lanes
         if count == 1:
             index = simplify.add(lo, ir.var(f"{name}v"))
-            return index, _constant_loop(f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}v": lanes}), private)
+            return index, _constant_loop(
+                f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}v": lanes}), private
+            )
         outer, inner = ir.var(f"{name}o"), ir.var(f"{name}v")
         index = simplify.add(lo, simplify.add(simplify.mul(outer, integer(lanes)), inner))
         if lanes == 1:
@@ -109,7 +116,9 @@ def _vector_axis(r: Interval, cap: int | None, name: str, shape: Shape, private:
             return index, _constant_loop(f"{name}o", count, "unroll", _inside(index, r, {f"{name}o": count}), private)
         return index, [
             *_constant_loop(f"{name}o", count, "unroll", ir.TRUE, private),
-            *_constant_loop(f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}o": count, f"{name}v": lanes}), private),
+            *_constant_loop(
+                f"{name}v", lanes, "vectorize", _inside(index, r, {f"{name}o": count, f"{name}v": lanes}), private
+            ),
         ]
     lanes = shape.lanes or 16
     outer, inner = ir.var(f"{name}o"), ir.var(f"{name}v")
@@ -139,7 +148,9 @@ def _loop(name: str, start: Node, stop: Node, mode: str) -> Callable[[NestNode],
     return lambda body: LoopNode(name, short, ir.var(name), start, stop, mode, False, body)
 
 
-def _constant_loop(name: str, count: int, mode: str, condition: Node, private: bool) -> list[Callable[[NestNode], NestNode]]:
+def _constant_loop(
+    name: str, count: int, mode: str, condition: Node, private: bool
+) -> list[Callable[[NestNode], NestNode]]:
     """A loop of constant trip count whose points beyond the box are not executed."""
     out: list[Callable[[NestNode], NestNode]] = []
     if count != 1 or mode != "vectorize":

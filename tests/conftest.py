@@ -72,11 +72,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
             pytest.fail(f"there is no {place} yet: look at this text, then run with --update-golden\n{text}")
         expected = file.read_text(encoding="utf-8")
         if text != expected:
-            diff = difflib.unified_diff(
-                expected.splitlines(), text.splitlines(), str(place), "now", lineterm="", n=5
-            )
-            pytest.fail(
-                "\n".join(["the text has changed (--update-golden if it is meant):", *diff]), pytrace=False
-            )
+            diff = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(place), "now", lineterm="", n=5)
+            pytest.fail("\n".join(["the text has changed (--update-golden if it is meant):", *diff]), pytrace=False)
 
     return check

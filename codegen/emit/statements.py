@@ -38,6 +38,7 @@ from tilewright.lang.simplify import sub
 from tilewright.lang.types import index
 
 STACK_BYTES = 64 * 1024  # constant-size temporaries of one function that stand on its stack
+LARGE = 4096  # larger ones take half of that at most: what is small enough for registers must find room
 
 
 def emit_statement(r: Region, s: Stmt) -> None:
@@ -278,7 +279,8 @@ def _allocated(r: Region, s: Allocate) -> Iterator[None]:
     if constant is not None:
         # masked stores may blend a whole vector at the end
         padded = (max(constant, 0) + r.shared.lanes - 1) * b.dtype.bytes
-        if b.memory == "reg" or r.stack_bytes + padded <= STACK_BYTES:
+        room = STACK_BYTES if padded <= LARGE else STACK_BYTES // 2
+        if b.memory == "reg" or r.stack_bytes + padded <= room:
             kind = _on_stack(r, b, constant, padded)
         else:
             kind = _on_heap(r, b)

@@ -1,12 +1,12 @@
 """`.tw` files: a version, then kernels and schedules in any order, each a block that starts at the left margin.
 
-    tilewright 1
+tilewright 1
 
-    kernel matmul(A: f32[M, K], B: f32[K, N]) -> C[:M, :N]
-      ...
+kernel matmul(A: f32[M, K], B: f32[K, N]) -> C[:M, :N]
+  ...
 
-    schedule matmul
-      ...
+schedule matmul
+  ...
 """
 
 from __future__ import annotations

@@ -6,7 +6,20 @@ from collections.abc import Mapping
 
 from tilewright.schedule.dense import check_tiles
 from tilewright.schedule.directive import Directive, Value
-from tilewright.schedule.directives import buffers, clones, loops, meta, online, parts, placement, reductions, regions, sharing, special, staging
+from tilewright.schedule.directives import (
+    buffers,
+    clones,
+    loops,
+    meta,
+    online,
+    parts,
+    placement,
+    reductions,
+    regions,
+    sharing,
+    special,
+    staging,
+)
 from tilewright.schedule.directives.kinds import KINDS, Kind, Option, canonical, directive, resolved
 from tilewright.schedule.fusing import check_fused
 from tilewright.schedule.online import check_groups
@@ -31,6 +44,6 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
 
 
 __all__ = [
-    "KINDS", "Kind", "Option", "buffers", "canonical", "clones", "directive", "loops", "meta", "online", "parts", "placement", "reductions", "regions",
-    "resolved", "sharing", "special", "staging", "step",
+    "KINDS", "Kind", "Option", "buffers", "canonical", "clones", "directive", "loops", "meta", "online", "parts",
+    "placement", "reductions", "regions", "resolved", "sharing", "special", "staging", "step",
 ]  # fmt: skip

@@ -21,7 +21,9 @@ def _stored(state: State, name: str) -> FuncState:
     return fs
 
 
-@directive("fold_storage", "func", options=(Option("over", "name", required=True), Option("by", "factor", required=True)))
+@directive(
+    "fold_storage", "func", options=(Option("over", "name", required=True), Option("by", "factor", required=True))
+)
 def fold_storage(state: State, d: Directive) -> State:
     """An axis of a buffer wraps around: `fold_storage blur_x by 3 over y` keeps three rows, row y at y % 3.
 
@@ -118,7 +120,9 @@ def _check_source(state: State, fs: FuncState, load: ir.Node) -> None:
     source = load.attr[0].name
     assert fs.compute.stage is not None
     host = fs.compute.stage[0]
-    inside = {f.func.name for f in state.funcs.values() if f.compute.kind == "at" and f.compute.stage == fs.compute.stage}
+    inside = {
+        f.func.name for f in state.funcs.values() if f.compute.kind == "at" and f.compute.stage == fs.compute.stage
+    }
     if source == host or source in inside:
         raise refuse(
             f"{fs.func.name} copies {source}, which is written in the loop {fs.compute.loop} itself: a copy that runs "

@@ -24,7 +24,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One `key value` pair. `role`: factor, factors, tail, loop, stages, flag, memory, layout, name, count, counts, integer or part.
+    """One `key value` pair. `role`: factor, factors, tail, loop, stages, flag, memory, layout, name, count, counts,
+    integer or part.
 
     A value equal to `default` is left out of the canonical form, or always said where it is `shown`.
     """
@@ -40,7 +41,8 @@ class Option:
 class Kind:
     """What a directive looks like. `operands` and `results` count names; -1: any number, at least one.
 
-    `role` says what the operands are: loop, condition, constraint, func, tensor or name. Loops belong to the stage of the directive.
+    `role` says what the operands are: loop, condition, constraint, func, tensor or name. Loops belong to the stage of
+    the directive.
     """
 
     name: str

@@ -40,9 +40,9 @@ def compute_inline(state: State, d: Directive) -> State:
 def compute_root(state: State, d: Directive) -> State:
     """The whole region that is needed, before everything that uses it.
 
-        for i                       produce P over ...
-          C[i] = A[i] * 2 + 1  =>     for i: P[i] = A[i] * 2
-                                    for i: C[i] = P[i] + 1
+    for i                       produce P over ...
+      C[i] = A[i] * 2 + 1  =>     for i: P[i] = A[i] * 2
+                                for i: C[i] = P[i] + 1
     """
     fs = _free(state, d)
     return moved(state, fs, ROOT)

@@ -102,7 +102,11 @@ def _factored(stage: Stage, loop: str) -> tuple[Domain, dict[Node, Node], _Path]
     (value,) = ir.substitute((path.value,), rename)
     moved[path.root] = simplify.add(start, value)
     # partial 0 is always there (its identity is what an empty reduction adds), also where it has no points
-    some = () if path.extent.op == "const" and path.extent.attr > 0 else (simplify.compare("lt", ir.var(loop), path.extent),)
+    some = (
+        ()
+        if path.extent.op == "const" and path.extent.attr > 0
+        else (simplify.compare("lt", ir.var(loop), path.extent),)
+    )
     domain.predicates = (*ir.substitute(d.predicates, moved), *ir.substitute(path.conditions, rename), *some)
     domain.frozen = True
     return domain, moved, path
@@ -235,7 +239,13 @@ def _install(
     if bare:
         pure = {t for t in stage.transforms if not _of_reduction(stage, t)}
         loops = tuple(x for x in stage.loops if not x.reduction)
-        merge = replace(stage, definition=merged, loops=loops, transforms=tuple(t for t in stage.transforms if t in pure), scheduled=True)
+        merge = replace(
+            stage,
+            definition=merged,
+            loops=loops,
+            transforms=tuple(t for t in stage.transforms if t in pure),
+            scheduled=True,
+        )
     else:
         merge = replace(make_stage(merged), scheduled=True)
         around = []
@@ -317,7 +327,9 @@ def _partial_loops(stage: Stage, made: Stage, loop: str, mode: str, start: int, 
             loops.append(Loop(whole[x.name], False, x.mode))
         elif x.reduction or _belongs(stage, x.name, made):
             loops.append(x)
-    have = {x.name for x in loops} | {p for t in kept for p in ([t.parent] if isinstance(t, Split) else [t.outer, t.inner])}
+    have = {x.name for x in loops} | {
+        p for t in kept for p in ([t.parent] if isinstance(t, Split) else [t.outer, t.inner])
+    }
     missing = [Loop(r, False) for r in (root_name(v) for v in made.roots) if r in roots and r not in have]
     return replace(made, loops=(*missing, *loops), transforms=tuple(t for t in stage.transforms if t in kept))
 

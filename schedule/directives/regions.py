@@ -64,7 +64,7 @@ def bound(state: State, d: Directive) -> State:
     asked = promised_outputs(after)
     if ir.FALSE in known(tuple(c for c, _ in asked), solved(c for c, _ in asked)):
         raise refuse(f"axis {d.option('over')} of {fs.func.name} never has the range {start}..{start + n}", "bound",
-                     "it has another start, another constant extent, or the size has another value by a bound before")  # fmt: skip
+                     "it has another start or constant extent, or a bound before gives the size another value")  # fmt: skip
     return after
 
 

@@ -119,7 +119,9 @@ def _stage(state: State, d: Directive, s: Stage, key: Key, copies: Mapping[Func,
     marks = tuple(replace(m, tensor=named.get(m.tensor, m.tensor)) for m in s.prefetches)
     definition = _reading(state, s, copies)
     branches = s.branches if key[:-1] != s.key else ()
-    return replace(s, key=key, definition=definition, write_cache=cache, prefetches=marks, branches=branches, scheduled=True)
+    return replace(
+        s, key=key, definition=definition, write_cache=cache, prefetches=marks, branches=branches, scheduled=True
+    )
 
 
 def _reading(state: State, s: Stage, copies: Mapping[Func, Func]) -> Definition:

@@ -355,4 +355,3 @@ def _with_storage(state: State, name: str) -> FuncState:
         raise refuse(f"{name} is inlined and has no buffer", "inlined",
                      f"compute it somewhere first: s[{name!r}].compute_root()")  # fmt: skip
     return fs
-

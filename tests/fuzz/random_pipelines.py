@@ -177,6 +177,7 @@ class _Maker:
             limited = lambda at: tuple(expr.clamp(i, 0, n - 1) for i, n in zip(at, shape, strict=True))  # noqa: E731
             self.sources.append((rank, lambda *at: a[limited(at)]))
         else:
+
             def element(*at: Any) -> Any:
                 c = expr.inside(at[0], 0, shape[0])
                 for i, n in zip(at[1:], shape[1:], strict=True):
@@ -347,7 +348,7 @@ class _Maker:
         return expr.cast(like.node.dtype, v)
 
     def output(self, rank: int, element: Callable[..., Any]) -> None:
-        f, at = func(f"out{len(self.outputs)}"), [Var(n) for n in ("i", "j", "l")[:max(rank, 1)]]
+        f, at = func(f"out{len(self.outputs)}"), [Var(n) for n in ("i", "j", "l")[: max(rank, 1)]]
         f[tuple(at)] = element(*at) if rank else element() + self.value(expr.cast(types.i64, at[0]))
         self.returned(f, max(rank, 1))
 

@@ -20,7 +20,14 @@ from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.schedule import Schedule
 from tilewright.testing import assert_bitwise
 
-SHAPES = [{"M": 1, "N": 1, "K": 1}, {"M": 7, "N": 5, "K": 3}, {"M": 16, "N": 8, "K": 4}, {"M": 13, "N": 33, "K": 9}, {"M": 0, "N": 6, "K": 0}, {"M": 5, "N": 0, "K": 2}]
+SHAPES = [
+    {"M": 1, "N": 1, "K": 1},
+    {"M": 7, "N": 5, "K": 3},
+    {"M": 16, "N": 8, "K": 4},
+    {"M": 13, "N": 33, "K": 9},
+    {"M": 0, "N": 6, "K": 0},
+    {"M": 5, "N": 0, "K": 2},
+]
 
 
 def flat(result: Any) -> list[np.ndarray]:
@@ -42,7 +49,9 @@ def by_reference(p: Pipeline, arrays: dict[str, np.ndarray]) -> Any:
     return [result, [copies[f.name] for f in p.inouts]]
 
 
-def natively(p: Pipeline, s: Schedule | None, mode: str, arrays: dict[str, np.ndarray], threads: int | None = None) -> Any:
+def natively(
+    p: Pipeline, s: Schedule | None, mode: str, arrays: dict[str, np.ndarray], threads: int | None = None
+) -> Any:
     copies = {k: v.copy() for k, v in arrays.items()}
     result = compile_schedule(p, s, mode)(**copies, threads=threads)
     return [result, [copies[f.name] for f in p.inouts]]
@@ -112,7 +121,9 @@ def test_two_schedules_that_keep_the_order_agree_in_contract(data: Any) -> None:
         return
     rng = np.random.default_rng(data.draw(st.integers(0, 9)))
     sizes = data.draw(st.sampled_from(SHAPES))
-    arrays = {a.name: rng.standard_normal(v.shape).astype(v.dtype) for a, v in zip(p.arrays, arguments(p, sizes), strict=True)}
+    arrays = {
+        a.name: rng.standard_normal(v.shape).astype(v.dtype) for a, v in zip(p.arrays, arguments(p, sizes), strict=True)
+    }
     plain = Schedule(p)
     for stage in plain.state.stages.values():
         plain[plain.state.address(stage.key)].serial(stage.loops[0].name)

@@ -11,9 +11,7 @@ ROWS = (
     Traffic("dram", "A", reads=2_097_152, bytes_read=8_388_608),
     Traffic("dram", "B", reads=2_097_152, bytes_read=8_388_608),
     Traffic("dram", "C", writes=262_144, bytes_written=1_048_576),
-    Traffic(
-        "spm", "A.spm", reads=134_217_728, writes=2_097_152, bytes_read=536_870_912, bytes_written=8_388_608
-    ),
+    Traffic("spm", "A.spm", reads=134_217_728, writes=2_097_152, bytes_read=536_870_912, bytes_written=8_388_608),
 )
 POINTS = [
     ("C.update.io", [LiveBuffer("A.spm", "spm", 16_384, 2)]),
@@ -59,9 +57,7 @@ def test_the_json(golden) -> None:
 
 counts = st.integers(0, 1 << 50)
 words = st.text(min_size=1, max_size=8)
-live = st.builds(
-    LiveBuffer, words, st.sampled_from(["main", "spm", "reg"]), st.integers(0, 1 << 20), st.integers(1, 4)
-)
+live = st.builds(LiveBuffer, words, st.sampled_from(["main", "spm", "reg"]), st.integers(0, 1 << 20), st.integers(1, 4))
 
 
 @given(

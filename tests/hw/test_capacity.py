@@ -31,9 +31,7 @@ def test_what_fits_exactly_is_accepted() -> None:
 
 def test_one_byte_too_many_is_refused_with_its_table(golden) -> None:
     with pytest.raises(CapacityError) as caught:
-        check_capacity(
-            TOY, peak(LiveBuffer("A.spm", "spm", 16 * 1024, 2), LiveBuffer("B.spm", "spm", 32 * 1024 + 1))
-        )
+        check_capacity(TOY, peak(LiveBuffer("A.spm", "spm", 16 * 1024, 2), LiveBuffer("B.spm", "spm", 32 * 1024 + 1)))
     assert caught.value.code == "capacity.exceeded"
     assert caught.value.footprint.peak == 64 * 1024 + 32
     smallest = caught.value.changes[0]
@@ -43,9 +41,7 @@ def test_one_byte_too_many_is_refused_with_its_table(golden) -> None:
 
 def test_fewer_slots_may_be_the_change(golden) -> None:
     with pytest.raises(CapacityError) as caught:
-        check_capacity(
-            TOY, peak(LiveBuffer("A.spm", "spm", 20 * 1024, 3), LiveBuffer("B.spm", "spm", 16 * 1024))
-        )
+        check_capacity(TOY, peak(LiveBuffer("A.spm", "spm", 20 * 1024, 3), LiveBuffer("B.spm", "spm", 16 * 1024)))
     assert any(change.slots == 2 and change.size == 20 * 1024 for change in caught.value.changes)
     golden(str(caught.value))
 

@@ -172,8 +172,7 @@ BAD = {
         "machine.duplicate",
         GOOD
         + "".join(
-            f'[[memory]]\nname = "{name}"\nkind = "registers"\ncapacity = 64\n'
-            "read_bandwidth = 1\nwrite_bandwidth = 1\n"
+            f'[[memory]]\nname = "{name}"\nkind = "registers"\ncapacity = 64\nread_bandwidth = 1\nwrite_bandwidth = 1\n'
             for name in ("r1", "r2")
         ),
     ),
@@ -241,9 +240,7 @@ rates = st.dictionaries(st.sampled_from(ELEMENT_TYPES), numbers, min_size=1, max
 @st.composite
 def machines(draw: st.DrawFn) -> Machine:
     """Any machine that the format can say."""
-    inner = draw(
-        st.lists(names.filter(lambda name: name not in ("main", "reg")), min_size=1, max_size=4, unique=True)
-    )
+    inner = draw(st.lists(names.filter(lambda name: name not in ("main", "reg")), min_size=1, max_size=4, unique=True))
 
     def memory(name: str, kind: str) -> Memory:
         return Memory(
@@ -260,9 +257,7 @@ def machines(draw: st.DrawFn) -> Machine:
         )
 
     memories = (memory(inner[0], "main"), *(memory(name, "scratchpad") for name in inner[1:]))
-    pair = st.lists(st.sampled_from(inner), min_size=2, max_size=2, unique=True).map(
-        lambda both: (both[0], both[1])
-    )
+    pair = st.lists(st.sampled_from(inner), min_size=2, max_size=2, unique=True).map(lambda both: (both[0], both[1]))
     dmas = ()
     if len(inner) > 1:
         joins = tuple(draw(st.lists(pair, min_size=1, max_size=3)))

@@ -38,7 +38,7 @@ def twins(same: bool = True):
         U, V = func("U"), func("V")
         U[y, x] = A[y, x] + B[y, x]
         V[y, x] = A[y, x] * B[y, x]
-        return U[:M, :N], V[:M if same else M - 1, :N]
+        return U[:M, :N], V[: M if same else M - 1, :N]
 
     return made(twins)
 

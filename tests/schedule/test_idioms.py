@@ -61,7 +61,7 @@ def test_line_buffer_keeps_three_lines_and_computes_each_once() -> None:
     s = blur.schedule()
     idioms.line_buffer(s, "across", "out.y", "y", 3)
     check(blur, s, arrays((19, 31)))
-    account = blur.simulate(s, machine="toy", sizes=dict(H=19, W=31)).account
+    account = blur.simulate(s, machine="toy", sizes={"H": 19, "W": 31}).account
     assert account.of("dram", "across").writes == (19 + 2) * 31
     (main,) = (f for f in account.footprint if f.memory == "dram")
     assert {b.name: b.size for b in main.buffers} == {"across": 3 * 31 * 4}

@@ -173,7 +173,7 @@ def test_prepack(given):
     assert fast(a, packed, out=out) is out and np.array_equal(out, a @ b)
     assert not packed.data.flags.writeable
     assert packed.holds(b) and not packed.holds(b + 1)
-    with pytest.raises(ArgumentError, match="K is 6 by axis 0 of B|size K"):
+    with pytest.raises(ArgumentError, match=r"K is 6 by axis 0 of B|size K"):
         fast(operands(9, 21, 5)[0], packed)
 
 

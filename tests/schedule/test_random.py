@@ -15,7 +15,14 @@ from tilewright.lang.errors import ScheduleError
 from tilewright.schedule.schedule import Schedule, parse_schedule
 
 # Promises that a random schedule need not keep, found by check().
-BROKEN = {"schedule.extent", "schedule.register-size", "schedule.inlined", "schedule.tail", "schedule.prefetch-lost", "schedule.bound-updates"}
+BROKEN = {
+    "schedule.extent",
+    "schedule.register-size",
+    "schedule.inlined",
+    "schedule.tail",
+    "schedule.prefetch-lost",
+    "schedule.bound-updates",
+}
 
 
 def look_at(s: Schedule, sizes: dict[str, int], seed: int) -> None:

@@ -16,7 +16,9 @@ def test_a_window(golden):
     (slide,) = s.report().of("sliding")
     assert slide.done
     (fold,) = s.report().of("folding")
-    assert fold == Note("folding", "blur_x.y", False, "3 points are needed at once: fold_storage('y', 3) would keep just these")
+    assert fold == Note(
+        "folding", "blur_x.y", False, "3 points are needed at once: fold_storage('y', 3) would keep just these"
+    )
     assert fold in s.report().not_done
     s["blur_x"].fold_storage("y", 3)
     assert [n.done for n in s.report().of("folding")] == [True]
@@ -53,7 +55,9 @@ def test_gathers():
 
 def test_tiles_that_are_loaded():
     s = Schedule(triangle())
-    s.cache_write("t", at="t.update.i") if "i" in s["t.update"].loops else s.cache_write("t", at=f"t.update.{s['t.update'].loops[0]}")
+    s.cache_write("t", at="t.update.i") if "i" in s["t.update"].loops else s.cache_write(
+        "t", at=f"t.update.{s['t.update'].loops[0]}"
+    )
     (note,) = s.report().of("skipping")
     assert not note.done
 

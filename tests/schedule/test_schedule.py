@@ -86,9 +86,7 @@ def test_text_in_short_is_stored_in_full():
     p = matmul()
     short = "schedule matmul\n  C.update[0]:\n    split i -> io, ii by 2 tail guard\n  cache_write C at io\n"
     s = parse_schedule(short, p)
-    assert str(s) == (
-        "schedule matmul\n  C.update:\n    split i -> io, ii by 2\n  cache_write C at C.update.io in reg"
-    )
+    assert str(s) == ("schedule matmul\n  C.update:\n    split i -> io, ii by 2\n  cache_write C at C.update.io in reg")
     assert s == parse_schedule(str(s), p)
 
 

@@ -180,7 +180,8 @@ def test_conditions():
 
 
 @pytest.mark.parametrize("text", [
-    "N", "N >", "1 < 2", "Q == 1", "A[0, 0] == 1", "contiguous(Q)", "stride(A, 2) == 1", "i < 3", "N >= 64 & K == 2", "", "N == 1\nlet x = 2",
+    "N", "N >", "1 < 2", "Q == 1", "A[0, 0] == 1", "contiguous(Q)", "stride(A, 2) == 1", "i < 3", "N >= 64 & K == 2", "",
+    "N == 1\nlet x = 2",
 ])  # fmt: skip
 def test_what_is_no_condition(text):
     s = Schedule(matmul())
