@@ -243,13 +243,15 @@ def test_large_temporaries_come_from_the_allocator_and_go_back():
         assert not y.any()
 
 
-def test_small_temporaries_stand_on_the_stack_up_to_a_limit():
-    args, body = chain(Buffer("t1", f32, integer(10_000)), Buffer("t2", f32, integer(10_000)), integer(10_000))
+@pytest.mark.parametrize(("n", "asked"), [(10_000, 2), (6_000, 1), (1_000, 0)])
+def test_small_temporaries_stand_on_the_stack_up_to_a_limit(n, asked):
+    """Large ones share half of its room."""
+    args, body = chain(Buffer("t1", f32, integer(n)), Buffer("t2", f32, integer(n)), integer(n))
     memory = Memory()
-    x, y = np.arange(10_000, dtype=np.float32), np.zeros(10_000, np.float32)
+    x, y = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
     assert run(program(args, body), [x, y], memory=memory) == 0
     assert same(y, x + 3)
-    assert len(memory.requests) == 1
+    assert len(memory.requests) == asked
 
 
 def test_a_long_chain_of_temporaries():
