@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from pathlib import Path
@@ -46,6 +47,12 @@ def _quota_v1(folder: Path) -> float | None:
         return None
 
 
+@functools.cache
+def own_quota() -> float | None:
+    """The quota of this process, read once: opening the files takes far longer than a small kernel."""
+    return quota()
+
+
 def default_threads() -> int:
     """Threads of a parallel loop unless the call says otherwise: TILEWRIGHT_THREADS, else the processors of
     the affinity mask, at most the control group's quota rounded up."""
@@ -53,5 +60,5 @@ def default_threads() -> int:
     if given.isdigit() and int(given) > 0:
         return int(given)
     count = len(available())
-    granted = quota()
+    granted = own_quota()
     return max(1, count if granted is None else min(count, math.ceil(granted)))

@@ -426,11 +426,11 @@ def test_quotas_of_control_groups(tmp_path: Path) -> None:
 def test_default_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TILEWRIGHT_THREADS", raising=False)
     monkeypatch.setattr(processors, "available", lambda: {0, 1, 2, 3})
-    monkeypatch.setattr(processors, "quota", lambda: None)
+    monkeypatch.setattr(processors, "own_quota", lambda: None)
     assert processors.default_threads() == 4
-    monkeypatch.setattr(processors, "quota", lambda: 1.5)
+    monkeypatch.setattr(processors, "own_quota", lambda: 1.5)
     assert processors.default_threads() == 2
-    monkeypatch.setattr(processors, "quota", lambda: 0.1)
+    monkeypatch.setattr(processors, "own_quota", lambda: 0.1)
     assert processors.default_threads() == 1
     monkeypatch.setenv("TILEWRIGHT_THREADS", "6")
     assert processors.default_threads() == 6
