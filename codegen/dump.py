@@ -16,9 +16,9 @@ def dump(value: Any) -> str:
         return "\n".join(head + _lines(value.body, 1))
     if isinstance(value, L.Stmt):
         return "\n".join(_lines(value, 0))
-    from tilewright.schedule.printer import format_nest
+    from tilewright.schedule.printer import print_nest
 
-    return format_nest(value)
+    return print_nest(value)
 
 
 def _lines(s: L.Stmt, depth: int) -> list[str]:
@@ -40,5 +40,7 @@ def _lines(s: L.Stmt, depth: int) -> list[str]:
             return [f"{pad}prefetch{' for writing' if write else ''} {b.name}[{i!r}]"]
         case L.Store(targets, values):
             left = ", ".join(f"{b.name}[{i!r}]" for b, i in targets)
-            return [f"{pad}{left} = {', '.join(map(repr, values))}"]
+            return [f"{pad}{left} = {', '.join(map(repr, values))}{' past the caches' if s.stream else ''}"]
+        case L.Fence():
+            return [f"{pad}fence"]
     raise TypeError(s)

@@ -178,7 +178,7 @@ def _elsewhere(s: L.Stmt, place: Mapping[L.Buffer, L.Buffer]) -> L.Stmt:
             case L.For(body=body):
                 return replace(t, body=of(body))
             case L.Store(targets, values):
-                return L.Store(tuple((place.get(b, b), i) for b, i in targets), values)
+                return replace(t, targets=tuple((place.get(b, b), i) for b, i in targets), values=values)
         return t
 
     return of(L.map_values(s, lambda roots: ir.transform(roots, moved, memo)))

@@ -170,7 +170,7 @@ class _Flattener:
                 made = self.of(body, scope, inner)
                 if mode == L.VECTORIZE and self.checks(made):
                     mode = L.SERIAL  # lanes can't report on their own
-                return self.checked((start, stop), L.For(var, *ends, mode, made, part=n.part), scope, facts)
+                return self.checked((start, stop), L.For(var, ends[0], ends[1], mode, made, part=n.part), scope, facts)
             case Guard(condition, then, None, True) if self.private(then, scope, facts):
                 return self.of(then, scope, facts)
             case Guard(condition, then, otherwise):
@@ -258,12 +258,13 @@ class _Flattener:
         roots = self.values((*n.indices, *n.values), scope, facts)
         rank = len(n.indices)
         indices, values = roots[:rank], roots[rank:]
-        targets = []
+        targets, stream = [], False
         for k in range(len(values)):
             p = self.outputs[n.tensor.slot] if isinstance(n.tensor, OutputArray) else scope[(n.tensor, k)]
             targets.append((p.buffer, p.offset(indices)))
+            stream = stream or p.storage.stream
         values = tuple(ir.node("cast", i64, (v,)) if v.dtype is index else v for v in values)
-        return L.Store(tuple(targets), values)
+        return L.Store(tuple(targets), values, stream)
 
     def values(self, roots: tuple[Node, ...], scope: Mapping[Key, Place], facts: Facts) -> tuple[Node, ...]:
         """Expressions with flat loads; a load that only a select's condition keeps inside becomes conditional."""

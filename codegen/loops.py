@@ -4,6 +4,7 @@
     For(var, start, stop, mode, body)       var runs start <= var < stop; mode serial | parallel | unroll | vectorize
     If(condition, then, otherwise)          bool condition
     Store(targets, values)                  all values are evaluated, then all are written (tuples read the old ones)
+    Fence()                                 streaming stores before it are seen by all threads after it
     Allocate(buffer, body)                  the buffer lives while body runs; its content is undefined at first
     Prefetch(buffer, index, write)          a hint; any index is harmless
 
@@ -90,8 +91,16 @@ class If(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Store(Stmt):
+    """`stream`: whole aligned vectors go past the caches (a `Fence` follows before other threads read them)."""
+
     targets: tuple[tuple[Buffer, Node], ...]
     values: tuple[Node, ...]
+    stream: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fence(Stmt):
+    """What was stored past the caches is there for everyone before anything that follows."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -172,7 +181,8 @@ def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> S
         case Store(targets, values):
             roots = fn((*(i for _, i in targets), *values))
             n = len(targets)
-            return Store(tuple((b, i) for (b, _), i in zip(targets, roots[:n], strict=True)), tuple(roots[n:]))
+            placed = tuple((b, i) for (b, _), i in zip(targets, roots[:n], strict=True))
+            return replace(s, targets=placed, values=tuple(roots[n:]))
         case Prefetch(buffer, index, write):
             (index,) = fn((index,))
             return Prefetch(buffer, index, write)

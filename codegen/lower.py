@@ -15,6 +15,7 @@ from tilewright.codegen.flatten import flatten
 from tilewright.codegen.partition import partition
 from tilewright.codegen.requirements import requirements
 from tilewright.codegen.single import unwrap
+from tilewright.codegen.streams import fenced
 from tilewright.codegen.work import annotate
 from tilewright.lang import ir
 from tilewright.lang.ir import Node
@@ -84,7 +85,7 @@ def _functions(p: Any, r: Request) -> Any:
 
 
 def _work(p: Any, r: Request) -> Any:
-    return replace(p, body=annotate(p.body))
+    return replace(p, body=annotate(fenced(p.body)))
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (

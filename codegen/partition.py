@@ -303,7 +303,8 @@ def assume(s: L.Stmt, true: frozenset[Node]) -> L.Stmt:
                 return L.If(c, of(then), None if otherwise is None else of(otherwise), versions)
             case L.Store(targets, vals):
                 offsets = values(tuple(i for _, i in targets))
-                return L.Store(tuple((b, i) for (b, _), i in zip(targets, offsets, strict=True)), values(vals))
+                placed = tuple((b, i) for (b, _), i in zip(targets, offsets, strict=True))
+                return replace(t, targets=placed, values=values(vals))
         return t
 
     return of(s)

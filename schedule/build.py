@@ -304,6 +304,7 @@ class Builder:
             )
         box = storage.kept(name, built.needed, built.site[len(stored) :])
         made = storage.padded(fs, storage.make(fs.func, box, stored, fs.memory, fs.layout, name))
+        made = tuple(replace(s, stream=fs.stream) for s in made) if fs.stream else made
         if fs.folds:
             made = storage.folded(fs, built.needed, built.site, made)
         if fs.slots > 1:
@@ -323,11 +324,13 @@ class Builder:
             zero = (ZERO,) * a.ndim
             extents = extension.known(a.extents, self.sizes)
             role, given = "inout" if a in inout else "input", self.state.given.get(a.name)
-            out.append(Storage(t, 0, a.name, a.dtype, zero, extents, layout=given, role=role))
+            out.append(Storage(t, 0, a.name, a.dtype, zero, extents, layout=given, role=role,
+                               stream=isinstance(t, Func) and self.state.funcs[t.name].stream))  # fmt: skip
         for k, o in enumerate(p.outputs):
             starts, extents = (extension.known(x, self.sizes) for x in (o.starts, o.extents))
             given = self.state.given.get(o.func.name)
-            made = Storage(o.func, o.component, o.name, o.dtype, starts, extents, layout=given, role="output", slot=k)
+            made = Storage(o.func, o.component, o.name, o.dtype, starts, extents, layout=given, role="output", slot=k,
+                           stream=self.state.funcs[o.func.name].stream)  # fmt: skip
             out.append(made)
         return tuple(out)
 
@@ -478,8 +481,8 @@ class Builder:
             raise refuse(f"{mark.tensor} does not exist yet at {here}", "prefetch-lost",
                          "it is stored further in; prefetch what is copied into it instead")  # fmt: skip
         box = tuple(
-            Interval(*ir.substitute((r.lo, r.hi), ahead))
-            for r in _hull([r.box for r in found])  # type: ignore[arg-type]
+            Interval(*ir.substitute((r.lo, r.hi), ahead))  # type: ignore[arg-type]
+            for r in _hull([r.box for r in found])
         )
         return PrefetchNode(tensor, box, tensor is body.func)
 

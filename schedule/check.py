@@ -21,6 +21,7 @@ from tilewright.schedule.nest import (
     walk,
 )
 from tilewright.schedule.printer import print_extents
+from tilewright.schedule.report import streams
 from tilewright.schedule.state import State, refuse
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def check(state: State, directives: tuple[Directive, ...] = (), machine: Machine
     _check_inlined(state, directives)
     nest = build_nest(state)
     check_nest(nest, directives)
+    _check_streams(state, nest, directives)
     if machine is not None:
         from tilewright.hw import check_capacity, footprints
 
@@ -57,6 +59,15 @@ def check_nest(nest: Nest, directives: tuple[Directive, ...] = ()) -> None:
                         _where(directives, "cache_write", s.name),
                     )  # fmt: skip
     _check_unrolled(nest, directives)
+
+
+def _check_streams(state: State, nest: Nest, directives: tuple[Directive, ...]) -> None:
+    """What is to be stored past the caches is stored in vectors."""
+    for name, fs in state.funcs.items():
+        if fs.stream and not streams(nest, fs.func):
+            where = next((d.location for d in directives if d.kind == "stream_stores" and name in d.operands), None)
+            raise refuse(f"{name} can't be stored past the caches: no loop stores vectors that lie side by side", "stream",
+                         "vectorize the loop over its last axis", where)  # fmt: skip
 
 
 UNROLLED = 4096  # stores of one Func at the root after unrolling: what takes seconds to compile

@@ -85,7 +85,7 @@ class Handle:
 
     def partition(self, loop: str, how: str = "always") -> Handle:
         """Whether the loop is parted where conditions inside always hold: always, never, auto (as it pays)."""
-        return self._loop("partition", (loop,), **{"=": how})
+        return self._loop("partition", (loop,), **{"=": how})  # type: ignore[arg-type]
 
     def specialize(self, condition: object, name: str) -> Handle:
         """Another form of the stage for where a condition over sizes, scalars and strides holds; returns its handle."""
@@ -159,6 +159,10 @@ class Handle:
     def pad(self, axis: str, multiple: Value) -> Handle:
         """The stored extent of an axis is rounded up to a multiple."""
         return self._place("pad", over=axis, by=multiple)
+
+    def stream_stores(self) -> Handle:
+        """Whole vectors are stored past the caches."""
+        return self._place("stream_stores")
 
     # How ------------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ class Storage:
     folds: tuple[tuple[int, int], ...] = ()  # (axis, extent): indices wrap around
     slots: int = 1
     turn: Node | None = None  # which slot of a ring this iteration uses
+    stream: bool = False  # stores go past the caches
 
     @property
     def constant(self) -> bool:

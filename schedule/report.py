@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Tensor
+from tilewright.lang.func import Func, Tensor
 from tilewright.lang.ir import Node, integer
 from tilewright.schedule.build import Builder
 from tilewright.schedule.nest import (
@@ -29,6 +29,7 @@ from tilewright.schedule.nest import (
 )
 from tilewright.schedule.ranges import StageRanges, constant_extent, extent
 from tilewright.schedule.state import Fuse, Split, Stage, State, root_name, versioned
+from tilewright.schedule.tiles import OutputArray
 
 KINDS = ("sliding", "folding", "skipping", "tails", "vectors", "parallel")
 
@@ -180,6 +181,25 @@ def _vectors_in(n: NestNode, scope: Mapping[tuple[Tensor, int], Storage]) -> Ite
         yield from _vectors_in(c, scope)
 
 
+def streams(nest: Nest, func: Func) -> bool:
+    """Whether a vector loop stores elements of a Func that lie side by side."""
+    scope = {(s.tensor, s.component): s for s in nest.arguments}
+    return _stores_vectors(nest.body, scope, func, None)
+
+
+def _stores_vectors(n: NestNode, scope: Mapping[tuple[Tensor, int], Storage], func: Func, var: Node | None) -> bool:
+    if isinstance(n, Allocation):
+        scope = {**scope, **{(s.tensor, s.component): s for s in n.storages}}
+    if isinstance(n, LoopNode) and n.mode == "vectorize":
+        var = n.var
+    if isinstance(n, Assign) and var is not None:
+        output = isinstance(n.tensor, OutputArray) and n.tensor.output.func is func
+        s = scope.get((func if output else n.tensor, 0))
+        moves = var in ir.leaves(n.indices, "var")
+        return s is not None and (output or n.tensor is func) and moves and not _apart(s, n.indices, var)
+    return any(_stores_vectors(c, scope, func, var) for c in children(n))
+
+
 def _accesses(loop: LoopNode, scope: Mapping[tuple[Tensor, int], Storage]) -> Iterator[Note]:
     for n in walk(loop.body):
         if isinstance(n, Assign):
@@ -232,4 +252,4 @@ def _parallel(nest: Nest) -> Iterator[Note]:
         stack.extend((c, inside) for c in reversed(children(n)))
 
 
-__all__ = ["KINDS", "Note", "Report", "report"]
+__all__ = ["KINDS", "Note", "Report", "report", "streams"]

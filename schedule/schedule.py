@@ -138,6 +138,10 @@ class Schedule:
         options = _options(("given", 1 if given else None), ("layout", index_map))
         return self.apply(Directive("layout", operands=(_named(tensor),), options=options))
 
+    def stream_stores(self, func: str) -> Schedule:
+        """A Func's vectors are stored past the caches, for results that nobody reads soon."""
+        return self.apply(Directive("stream_stores", operands=(_named(func),)))
+
     def knob(self, name: str, value: int, choices: Sequence[int] | None = None) -> KnobRef:
         """A value left open for the tuner; what it returns stands for it as a factor."""
         options = _options(("=", value), ("of", None if choices is None else tuple(choices)))

@@ -178,6 +178,7 @@ class FuncState:
     bounds: tuple[tuple[int, int, int], ...] = ()  # (axis, start, extent): what is promised of the region
     aligns: tuple[tuple[int, int, int], ...] = ()  # (axis, modulus, remainder) of the ends of what is computed
     pads: tuple[tuple[int, int], ...] = ()  # (axis, n): the stored extent is a multiple of n
+    stream: bool = False  # its vectors are stored past the caches
 
     @property
     def stored(self) -> Place:
@@ -239,7 +240,7 @@ class State:
         """What holds wherever a stage runs: its forms' conditions, and those of the loops that its Func is computed in."""
         out: list[Node] = []
         for k in range(2, len(key)):
-            outer = self.stages[key[:k]]
+            outer = self.stages[key[:k]]  # type: ignore[index]
             out += [b.condition for b in outer.branches if b.name == key[k]]
         place = self.funcs[key[0]].compute
         return (*out, *self.conditions(place.stage)) if place.stage is not None else tuple(out)

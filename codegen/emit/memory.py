@@ -185,8 +185,9 @@ def _load_scattered(r: Region, b: Buffer, a: Access, mask: str | None) -> str:
 # stores ---------------------------------------------------------------------------------------------------------
 
 
-def store(r: Region, b: Buffer, a: Access, value: Value) -> None:
-    """Write a value (uniform ones to every lane's element) under the statement's mask."""
+def store(r: Region, b: Buffer, a: Access, value: Value, stream: bool = False) -> None:
+    """Write a value (uniform ones to every lane's element) under the statement's mask. `stream`: whole vectors at
+    aligned places go past the caches."""
     f, t = r.f, b.dtype
     if r.lanes is None:
         count(r, b, "store", 1)
@@ -205,7 +206,10 @@ def store(r: Region, b: Buffer, a: Access, value: Value) -> None:
     d = step(a)
     if d == 1:
         assert a.offsets is not None
-        _store_contiguous(r, b, a, a.offsets[0], x, r.mask)
+        if stream and r.mask is None and _streams(b.dtype, n):
+            _store_stream(r, b, a, a.offsets[0], x)
+        else:
+            _store_contiguous(r, b, a, a.offsets[0], x, r.mask)
     elif d == -1:
         assert a.offsets is not None
         back = list(range(n - 1, -1, -1))
@@ -213,6 +217,33 @@ def store(r: Region, b: Buffer, a: Access, value: Value) -> None:
         _store_contiguous(r, b, a, a.offsets[-1], f.shuffle(memory_type(t), n, x, "poison", back), mask)
     else:
         _store_scattered(r, b, a, x)
+
+
+_LINE = 32  # bytes of the widest store past the caches, which wider vectors are cut into (AVX)
+
+
+def _streams(t: DType, n: int) -> bool:
+    """Whether vectors of this type have stores past the caches."""
+    size = n * t.bytes
+    return size >= 16 and size & (size - 1) == 0
+
+
+def _store_stream(r: Region, b: Buffer, a: Access, first: int, x: str) -> None:
+    """A vector past the caches where its place is aligned, which is known when it runs; else as usual."""
+    assert r.lanes is not None
+    f, n, t = r.f, r.lanes.n, b.dtype
+    ty, align = shaped(memory_type(t), n), min(n * t.bytes, _LINE)
+    p = address(r, b, a.terms, first)
+    low = f.op(f"and i64 {f.op(f'ptrtoint ptr {p} to i64')}, {align - 1}")
+    past, usual, after = f.label("stream"), f.label("store"), f.label("stored")
+    f.branch(f.op(f"icmp eq i64 {low}, 0"), past, usual)
+    f.begin(past)
+    f.do(f"store {ty} {x}, ptr {p}, align {align}, !nontemporal !{{i32 1}}")
+    f.br(after)
+    f.begin(usual)
+    f.do(f"store {ty} {x}, ptr {p}, align {alignment(b, a.terms, first)}")
+    f.br(after)
+    f.begin(after)
 
 
 def _store_contiguous(r: Region, b: Buffer, a: Access, first: int, x: str, mask: str | None) -> None:

@@ -26,6 +26,7 @@ from tilewright.codegen.loops import (
     Allocate,
     Block,
     Buffer,
+    Fence,
     For,
     If,
     Prefetch,
@@ -242,9 +243,13 @@ def _store(r: Region, s: Store) -> None:
     places = [access(r, i) for _, i in s.targets]
     prepare(r, [n for a in places for n in a.needs])  # an index may depend on what is about to be written
     for (b, _), a, x in zip(s.targets, places, values, strict=True):
-        memory.store(r, b, a, x)
+        memory.store(r, b, a, x, s.stream)
     for b, _ in s.targets:
         r.touch(r.shared.related[b])
+
+
+def _fence(r: Region, s: Fence) -> None:
+    r.f.do("fence seq_cst")
 
 
 def _prefetch(r: Region, s: Prefetch) -> None:
@@ -338,4 +343,5 @@ _RULES: dict[type, Callable[[Region, Any], None]] = {
     If: _if,
     Store: _store,
     Prefetch: _prefetch,
+    Fence: _fence,
 }

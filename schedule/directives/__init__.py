@@ -19,6 +19,7 @@ from tilewright.schedule.directives import (
     sharing,
     special,
     staging,
+    streams,
 )
 from tilewright.schedule.directives.kinds import KINDS, Kind, Option, canonical, directive, resolved
 from tilewright.schedule.fusing import check_fused
@@ -40,10 +41,11 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     check_tiles(after)
     staging.check_prefetches(after)
     parts.check_copies(after)
+    streams.check_streams(after)
     return d, after
 
 
 __all__ = [
     "KINDS", "Kind", "Option", "buffers", "canonical", "clones", "directive", "loops", "meta", "online", "parts",
-    "placement", "reductions", "regions", "resolved", "sharing", "special", "staging", "step",
+    "placement", "reductions", "regions", "resolved", "sharing", "special", "staging", "step", "streams",
 ]  # fmt: skip

@@ -247,7 +247,7 @@ def _install(
             scheduled=True,
         )
     else:
-        merge = replace(make_stage(merged), scheduled=True)
+        merge = replace(make_stage(merged), key=stage.key, branches=stage.branches, scheduled=True)
         around = []
     stay = {x.name for x in merge.loops}
     merge = replace(merge, prefetches=tuple(m for m in stage.prefetches if m.loop in stay))

@@ -196,7 +196,11 @@ def specialize(s: Schedule, choose: Choose, k: int) -> None:
     s.specialize(s.state.address(x.key), _pick(choose, CONDITIONS), f"s{k}")
 
 
+def stream(s: Schedule, choose: Choose, k: int) -> None:
+    s.stream_stores(_func(s, choose))
+
+
 _MOVES = [
     split, split, split, fuse, reorder, reorder, tile, mark, mark, serial, place, place, place, store, cache_read,
-    cache_read, clone, compute_with, cache_write, cache_write, prefetch, region, parts, specialize, online,
+    cache_read, clone, compute_with, cache_write, cache_write, prefetch, region, parts, specialize, stream, online,
 ]  # fmt: skip

@@ -22,6 +22,7 @@ BROKEN = {
     "schedule.tail",
     "schedule.prefetch-lost",
     "schedule.bound-updates",
+    "schedule.stream",
 }
 
 
