@@ -149,7 +149,7 @@ class Kernel:
             if compiled is None:
                 compiled = self._compiled[None] = self.compile()
                 # as `Compiled` does: its builtin as a class attribute does not bind, and no Python runs before it
-                self.__class__ = type(
+                self.__class__ = type(  # type: ignore[assignment]
                     type(self).__name__, (type(self),), {"__call__": type(compiled).__dict__["__call__"]}
                 )
             return compiled(*args, **kwargs)

@@ -21,6 +21,7 @@ from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT, argument_roles, 
 from tilewright.codegen.jit import load
 from tilewright.codegen.physical import Given, explained, interface
 from tilewright.codegen.prepack import Packed, call, prepack
+from tilewright.codegen.runtime.executors import context_for
 from tilewright.lang.assumptions import assumptions, failure
 from tilewright.lang.binding import Bound, bind, folds, index_value
 from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, user_location
@@ -83,7 +84,7 @@ class Compiled:
         self._entries: dict[int | None, Callable[..., Any]] = {}
         entry = self._entry(None)
         # a builtin as a class attribute does not bind: calling the object goes straight to it
-        self.__class__ = type(type(self).__name__, (type(self),), {"__call__": staticmethod(entry)})
+        self.__class__ = type(type(self).__name__, (type(self),), {"__call__": staticmethod(entry)})  # type: ignore[assignment]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # replaced per object, see __init__
         return self._slow(*args, **kwargs)
@@ -206,7 +207,7 @@ class Compiled:
             how = {k: v for k, v in (("threads", threads), ("executor", executor)) if v is not None}
             return call(self, args, {**kwargs, **how})
         if executor is not None:
-            return self._checked(runtime.context_for(executor, threads), *args, **kwargs)
+            return self._checked(context_for(executor, threads), *args, **kwargs)
         if threads is not None:
             if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
                 raise ArgumentError(

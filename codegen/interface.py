@@ -18,8 +18,10 @@ def argument_roles(p: Pipeline) -> list[tuple[str, Role, str, tuple[Node, ...]]]
     out: list[tuple[str, Role, str, tuple[Node, ...]]] = []
     for a in p.arrays:
         out.append((a.name, "inout" if a in inouts else "in", a.dtype.np.name, a.extents))
-    out += [(t.name, "const", t.dtype.np.name, t.extents) for t in p.tables]
-    out += [(f"out.{o.name}", "out", o.dtype.np.name, o.extents) for o in p.outputs]
+    for t in p.tables:
+        out.append((t.name, "const", t.dtype.np.name, t.extents))
+    for o in p.outputs:
+        out.append((f"out.{o.name}", "out", o.dtype.np.name, o.extents))
     return out
 
 

@@ -269,7 +269,7 @@ def to_node(value: Any, like: DType | None = None) -> Node:
     if isinstance(value, (int, float, bool, np.generic)):
         return literal(value, like)
     if isinstance(value, np.ndarray) and value.ndim == 0:
-        return literal(value[()], like)
+        return literal(value[()], like)  # type: ignore[arg-type]
     fail(
         f"{value!r} ({type(value).__name__}) can't be part of an expression",
         "arrays come in as kernel parameters or through tw.const(array)",

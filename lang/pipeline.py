@@ -28,6 +28,14 @@ class ScalarParam:
         return ir.node("scalar", self.dtype.compute, (), self.name)
 
 
+def array_of(p: Array | InoutFunc) -> Array:
+    """The array of a parameter."""
+    if isinstance(p, InoutFunc):
+        assert p.inout is not None
+        return p.inout
+    return p
+
+
 @dataclass(frozen=True)
 class Output:
     """One result array: a component of a region of a Func. `name` is the Func's, with the component where it is a tuple."""
@@ -70,7 +78,7 @@ class Pipeline:
     @property
     def arrays(self) -> tuple[Array, ...]:
         """Input arrays in call order, those of `inout` parameters included."""
-        return tuple(p.inout if isinstance(p, InoutFunc) else p for p in self.params if not isinstance(p, ScalarParam))
+        return tuple(array_of(p) for p in self.params if not isinstance(p, ScalarParam))
 
     @property
     def scalars(self) -> tuple[ScalarParam, ...]:
@@ -116,7 +124,7 @@ class Pipeline:
 
         put(self.name, *self.sizes)
         for p in self.params:
-            a = p.inout if isinstance(p, InoutFunc) else p
+            a = p if isinstance(p, ScalarParam) else array_of(p)
             put(type(p).__name__, a.name, a.dtype.name)
             if isinstance(a, Array):
                 put(*a.extents)

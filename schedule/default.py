@@ -226,7 +226,7 @@ def _pure(s: Schedule, address: str, d: Definition, at_root: bool, registers: Re
     """Vectors along the last axis, threads over the first (of those that have loops: an update may fix an index)."""
     loops = [v.attr for v in d.pure_vars]
     last = d.lhs[-1].attr if d.lhs[-1].op == "var" else None
-    if at_root and loops == [last]:
+    if at_root and last is not None and loops == [last]:
         _apply(s, "parallel", address, (last,), by=_CHUNK)
         last = f"{last}_p"
     elif at_root:

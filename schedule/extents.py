@@ -24,7 +24,8 @@ def surely_symbolic(state: State, s: Stage, loop: str) -> bool:
     known.update(_axes(state, s, sizes))
     if s.definition.rdom is not None:
         for name, (start, stop) in s.definition.rdom.ranges.items():
-            known[name] = constant_extent(*known_box((Interval(start, simplify.sub(stop, integer(1))),), sizes))
+            (r,) = known_box((Interval(start, simplify.sub(stop, integer(1))),), sizes)
+            known[name] = constant_extent(r)
     for t in unique.transforms:
         if isinstance(t, Split):
             whole = known.get(t.parent)

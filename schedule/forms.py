@@ -46,7 +46,7 @@ def known(state: State, promises: Sequence[Node], inside: bool = True) -> dict[K
             continue
         condition = ir.TRUE
         if len(key) > 2:
-            outer = state.stages[key[:-1]]
+            outer = state.stages[key[:-1]]  # type: ignore[index]
             (own,) = (b.condition for b in outer.branches if b.name == key[-1])
             condition = expanded(state.pipeline, own)
         out[key] = Form(condition, conditions, solved([*promises, *conditions]))

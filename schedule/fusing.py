@@ -57,10 +57,25 @@ def shares(state: State, key: Key, place: Place) -> bool:
 def check_fused(state: State) -> None:
     """Raise ScheduleError where stages can't share the loops that they are said to."""
     fused = [s for s in state.stages.values() if s.fused_with is not None]
+    used = _used(state) if fused else frozenset()
     for s in fused:
         _check_pair(state, s)
+        base = s.fused_with[0] if s.fused_with is not None else s.key
+        if base[0] not in used and s.key[0] in used:
+            raise refuse(f"nothing needs {base[0]} any more, whose loops {state.address(s.key)} shares",
+                         "compute-with-unused", "share the loops of a stage that is computed")  # fmt: skip
     for place in {state.funcs[s.key[0]].compute for s in fused}:
         order_units(state, [n for n, fs in state.funcs.items() if fs.compute == place])
+
+
+def _used(state: State) -> frozenset[str]:
+    """Names of the Funcs that outputs depend on."""
+    found, todo = set(state.outputs), list(state.outputs)
+    while todo:
+        new = [n for n in state.producers(todo.pop()) if n not in found]
+        found.update(new)
+        todo += new
+    return frozenset(found)
 
 
 def _check_pair(state: State, s: Stage) -> None:

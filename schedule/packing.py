@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tilewright.lang.errors import ScheduleError
 from tilewright.lang.func import Array
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.directive import Directive
@@ -37,8 +38,15 @@ def with_given(s: Schedule, names: Collection[str]) -> Schedule:
     from tilewright.schedule.schedule import Schedule
 
     made = Schedule(s.pipeline, s.machine)
-    for d in _translated(s, names):
-        made.apply(d)
+    try:
+        for d in _translated(s, names):
+            made.apply(d)
+    except ScheduleError as e:
+        raise ScheduleError(
+            f"the schedule can't do without the conversion of {', '.join(sorted(names))}: {e.message}",
+            code="schedule.layout-packed", where=e.where,
+            hint=f"pass the array itself, or give the layout with given ({e.hint})",
+        ) from None  # fmt: skip
     return made
 
 

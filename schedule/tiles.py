@@ -47,8 +47,8 @@ def copy(
 
     def leaf(at: tuple[Node, ...]) -> NestNode:
         values = tuple(
-            ir.node("load", source.dtypes[k].compute, at, (source, k))
-            for k in which  # type: ignore[attr-defined]
+            ir.node("load", source.dtypes[k].compute, at, (source, k))  # type: ignore[attr-defined]
+            for k in which
         )
         return Assign(prefix, target, at, values)
 

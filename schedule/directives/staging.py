@@ -164,6 +164,9 @@ def layout(state: State, d: Directive) -> State:
     if d.option("given"):
         return _given(state, d, array if name in inputs else None)
     if array is not None and name not in state.funcs:
+        if f"{name}_packed" in state.funcs:
+            raise refuse(f"{name} is converted to another layout already", "layout-given",
+                         f"the copy is {name}_packed: s.cache_read stages parts of it")  # fmt: skip
         found = new_name(state, replace(d, options=()), f"{name}_packed")
         options = (("name", found), ("layout", str(d.option("layout"))))
         return cache_read(state, Directive("cache_read", operands=(name,), options=options, location=d.location))

@@ -193,6 +193,12 @@ def test_refused():
     refused(s, "compute-with-place", lambda: s["E.update"].compute_with("C.update.i"), "at the root and", "at F.i")
 
 
+def test_a_base_that_nothing_needs():
+    s = Schedule(products())
+    s["E.update"].compute_with("C.update.i")
+    refused(s, "compute-with-unused", lambda: s.clone("C", consumers="F"), "nothing needs C any more")
+
+
 def test_loops_that_differ():
     s = Schedule(twins())
     s["U"].reorder("x", "y")

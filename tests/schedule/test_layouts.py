@@ -15,7 +15,7 @@ from tilewright.codegen.compile import compile_schedule
 from tilewright.codegen.physical import pack, unpack
 from tilewright.codegen.prepack import Packed
 from tilewright.codegen.simulate import simulate
-from tilewright.lang.errors import ArgumentError
+from tilewright.lang.errors import ArgumentError, ScheduleError
 from tilewright.lang.func import func
 from tilewright.lang.symbols import vars
 from tilewright.lang.types import bf16, f32, i32
@@ -123,6 +123,9 @@ def test_given_arrays_are_the_shape_that_was_asked_for():
 
 def test_refused():
     s = Schedule(blur())
+    t = Schedule(blur())
+    t.layout("A", "y x -> x y")
+    refused(t, "layout-given", lambda: t.layout("A", "y x -> y x"), "is converted to another layout already")
     refused(s, "unknown-func", lambda: s.layout("Q", "y x -> x y", given=True))
     refused(s, "layout", lambda: s.layout("A", "y -> y", given=True), "1 axes and A has 2")
     refused(s, "layout", lambda: s.layout("A", "y x -> x//2 y", given=True), "two values of x")
@@ -187,6 +190,17 @@ def test_the_packed_form_has_no_conversion():
     assert "B_packed" in fast.source and "B_packed" not in form.source and "near" in form.source
     a, b = operands(3, 9, 5)
     assert np.array_equal(fast(a, fast.prepack("B", b)), a @ b)
+
+
+def test_a_schedule_that_needs_its_conversion():
+    s = panels()
+    s["B_packed"].split("k", "ko", "ki", 2)
+    s.cache_read("B", at="B_packed.ko")
+    fast = compile_schedule(s.pipeline, s, "strict")
+    a, b = operands(3, 9, 5)
+    assert np.array_equal(fast(a, b), a @ b)
+    with pytest.raises(ScheduleError, match="can't do without the conversion of B"):
+        fast(a, fast.prepack("B", b))
 
 
 def test_saved_and_mapped(tmp_path):
