@@ -13,6 +13,7 @@ base. What is computed in a shared loop is placed at the base's loop and is ther
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.lang import ir, simplify
@@ -232,7 +233,7 @@ def union_loops(b: Builder, base: Key) -> tuple[Range, ...]:
 
 def _union(x: Range, y: Range) -> Range:
     start, stop = simplify.minimum(x.start, y.start), simplify.maximum(x.stop, y.stop)
-    return Range(x.name, x.var, start, stop, x.mode, x.reduction, x.guards if x.guards == y.guards else ())
+    return replace(x, start=start, stop=stop, guards=x.guards if x.guards == y.guards else ())
 
 
 def site_loops(b: Builder, key: Key, loop: str) -> tuple[Range, ...]:

@@ -26,7 +26,8 @@ def compute_with(state: State, d: Directive) -> State:
     shaped first: a shared loop can't be split any more. Numerics: none.
     Errors: schedule.compute-with-self, schedule.compute-with-twice, schedule.compute-with-place,
     schedule.compute-with-loops (names, modes, kinds), schedule.compute-with-dependence, schedule.compute-with-tile,
-    schedule.compute-with-tail, schedule.compute-with-unused (nothing needs the other stage).
+    schedule.compute-with-tail, schedule.compute-with-unused (nothing needs the other stage),
+    schedule.compute-with-forms (a specialized stage).
     """
     s = find_stage(state, d.stage)
     base, loop = find_loop(state, str(d.option("at")))

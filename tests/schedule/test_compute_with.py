@@ -9,6 +9,7 @@ from tests.schedule.algorithms import K, M, N, made
 from tests.schedule.helpers import flat, good, refused
 from tilewright.codegen.compile import compile_schedule
 from tilewright.codegen.simulate import simulate
+from tilewright.lang.errors import ScheduleError
 from tilewright.lang.func import func
 from tilewright.lang.symbols import rdom, vars
 from tilewright.lang.types import i32
@@ -191,6 +192,22 @@ def test_refused():
     s = Schedule(products())
     s["C"].compute_at("F.i")
     refused(s, "compute-with-place", lambda: s["E.update"].compute_with("C.update.i"), "at the root and", "at F.i")
+
+
+def test_peeled_together_and_specialized_not():
+    s = Schedule(twins(same=False))
+    s["U"].peel("y", first=1)
+    refused(s, "compute-with-loops", lambda: s["V"].compute_with("U.y"), "are peeled or parted")
+    s["V"].peel("y", first=1)
+    s["V"].compute_with("U.y")
+    nodes = list(walk(s.loops().nest.body))
+    assert sum(isinstance(n, Assign) for n in nodes) > 2  # copies of the body
+    good(s)
+    native(s)
+    t = Schedule(twins())
+    t["U"].specialize("N >= 8", "wide")
+    with pytest.raises(ScheduleError):
+        t["V"].compute_with("U.y")
 
 
 def test_a_base_that_nothing_needs():
