@@ -193,6 +193,8 @@ class _Machine:
                 del self.memories[buffer]
                 if outer is not None:
                     self.memories[buffer] = outer
+            case L.Fence():
+                pass
             case L.Prefetch(_, at, _):
                 self.integer(at)
             case _:

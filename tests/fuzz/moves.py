@@ -188,7 +188,7 @@ def window(s: Schedule, choose: Choose, k: int) -> None:
 
 
 MOVES = [
-    region, *[ring] * 2, *[window] * 3, base.clone,
+    region, *[ring] * 2, *[window] * 3, base.clone, base.parts, base.specialize, base.stream,
     *[base.split] * 2, base.fuse, *[base.reorder] * 2, base.tile, base.mark, base.place, base.store, base.cache_read,
     base.cache_write, base.prefetch, *[staged] * 2, *[tile_of] * 3, *[partial] * 2, marks, vectors, *[near] * 3, padded,
 ]  # fmt: skip
