@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -75,7 +76,10 @@ class Compiled:
         self._variants: dict[tuple, Variant] = {}
         self._lock = threading.Lock()
         self.layouts, self.given = layouts, {n: m for n, m in layouts.items() if n in given}
-        self._giving, self._forms = giving, {}
+        self._giving: Callable[[frozenset[str]], Compiled] | None = giving
+        self._forms: dict[frozenset[str], Compiled] = {}
+        self._seen: dict[frozenset[str], Pipeline] = {}
+        self.accepted: WeakKeyDictionary[Packed, str] = WeakKeyDictionary()  # handles that were checked
         self.interface = interface(pipeline, self.given)  # what the caller sees
         self._inputs = interface(pipeline, self.given, outputs=False)
         self._roles = argument_roles(self.interface)
@@ -268,6 +272,14 @@ class Compiled:
         if more not in self._forms:
             self._forms[more] = self._giving(more)
         return self._forms[more]
+
+    def seen_with(self, handles: frozenset[str]) -> Pipeline:
+        """The parameters as a caller sees them who passes handles for some: these count as the logical arrays."""
+        found = self._seen.get(handles)
+        if found is None:
+            rest = {n: m for n, m in self.given.items() if n not in handles}
+            found = self._seen[handles] = interface(self.pipeline, rest, outputs=False)
+        return found
 
     def checked_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """A call that is checked in Python, whatever its arguments are."""

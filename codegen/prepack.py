@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.codegen.physical import interface, pack, physical_shape
+from tilewright.codegen.physical import pack, physical_shape
 from tilewright.lang.binding import bind, exported
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.pipeline import Pipeline
@@ -152,10 +152,12 @@ def call(c: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     handles = {n: v for n, v in given.items() if isinstance(v, Packed)}
     for n, h in handles.items():
-        _check(c, n, h)
+        if c.accepted.get(h) != n:
+            _check(c, n, h)
+            c.accepted[h] = n
     target = c.taking(frozenset(handles))
     # sizes follow from the logical shapes, which the physical ones need not determine
-    seen = interface(p, {n: m for n, m in c.given.items() if n not in handles}, outputs=False)
+    seen = c.seen_with(frozenset(handles))
     stand_ins = {n: np.broadcast_to(np.zeros((), h.dtype), h.shape) for n, h in handles.items()}
     own = {n: v for n, v in given.items() if n in names}
     sizes = bind(seen, (), {**own, **stand_ins}, kwargs.get("sizes")).sizes
