@@ -192,7 +192,7 @@ class Schedule:
         return made
 
     def prefix(self, n: int) -> Schedule:
-        """The schedule of the first `n` directives."""
+        """The schedule of the first `n` directives, of all where there are fewer."""
         return self._replayed(self.directives[:n])
 
     def __len__(self) -> int:
@@ -254,7 +254,10 @@ class Schedule:
 
     def _check_memory(self, d: Directive) -> None:
         name = d.option("in")
-        if self.machine is None or name is None or name in _OWN_MEMORIES:
+        if name is None or name in _OWN_MEMORIES:
+            return
+        if self.machine is None:
+            _check_known_memory(str(name))
             return
         from tilewright.hw import MachineError
 
@@ -262,6 +265,16 @@ class Schedule:
             self.machine.memory(str(name))
         except MachineError as e:
             raise refuse(e.message, "memory", e.hint) from None
+
+
+def _check_known_memory(name: str) -> None:
+    """Without a machine only names that some machine of ours has: a slip of the pen must not become main memory."""
+    from tilewright.hw import load_machine, machine_names
+
+    known = {m.name for n in machine_names() for m in load_machine(n).memories}
+    if name not in known:
+        names = ", ".join(("main", "reg", *sorted(known - set(_OWN_MEMORIES))))
+        raise refuse(f"no machine has a memory {name!r}", "memory", f"{names}; others with schedule(machine=...)")
 
 
 def parse_schedule(text: str, algorithm: Any, machine: Machine | str | None = None, origin: str = "<text>") -> Schedule:

@@ -75,8 +75,8 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether all agree, and something was compared at all."""
-        return self.first_wrong is None and any(s.unjudged is None for s in self.steps)
+        """Whether all agree, and the complete schedule was compared at all."""
+        return self.first_wrong is None and bool(self.steps) and self.steps[-1].unjudged is None
 
     def as_json(self) -> dict[str, Any]:
         """Plain data for `--json`."""

@@ -240,10 +240,26 @@ def split_loop(state: State, s: Stage, loop: str, outer: str, inner: str, factor
     _require_serial(address, x, "split")
     check_new_names(state, s, (outer, inner), (loop,))
     _check_tail(state, s, x, tail)
+    _check_reach(s, loop, factor)
     k = s.depth(loop)
     loops = (*s.loops[:k], Loop(outer, x.reduction), Loop(inner, x.reduction), *s.loops[k + 1 :])
     step = Split(loop, outer, inner, factor, tail)
     return moved(state, replace(s, loops=loops, transforms=(*s.transforms, step), scheduled=True), {loop: inner})
+
+
+def _check_reach(s: Stage, loop: str, factor: int) -> None:
+    """Indices are 64 bits wide: the steps of nested splits multiply."""
+    reach, name = factor, loop
+    for t in reversed(s.transforms):
+        if isinstance(t, Split) and name in (t.outer, t.inner):
+            reach, name = reach * t.factor, t.parent
+    if reach > _FARTHEST:
+        raise refuse(f"the factors of nested splits of {name} multiply to {reach}", "factor",
+                     f"together they may be at most {_FARTHEST}")  # fmt: skip
+
+
+_FARTHEST = 1 << 40
+_MOST_LANES = 1024
 
 
 def _check_tail(state: State, s: Stage, x: Loop, tail: str) -> None:
@@ -347,6 +363,10 @@ def make_vector(state: State, s: Stage, loop: str) -> State:
         raise refuse(f"the parallel loop {threads} stands inside {address}.{loop}", "vector-inside",
                      "reorder: parallel loops stand outside vector loops")  # fmt: skip
     _require_constant(state, s, loop, "vectorized")
+    made = next((t for t in reversed(s.transforms) if isinstance(t, Split) and loop in (t.outer, t.inner)), None)
+    if made is not None and made.inner == loop and made.factor > _MOST_LANES:
+        raise refuse(f"a vector of {made.factor} lanes in {address}.{loop}", "vector-length",
+                     f"at most {_MOST_LANES} lanes: split the loop and vectorize the part inside")  # fmt: skip
     return state.with_stage(replace(s.with_loop(loop, mode="vectorize"), scheduled=True))
 
 

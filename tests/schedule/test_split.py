@@ -105,3 +105,9 @@ def test_stage():
     s = Schedule(matmul())
     refused(s, "ambiguous-stage", lambda: s["C"].split("i", "io", "ii", 8), "C.init, C.update")
     refused(s, "unknown-stage", lambda: s["D"], "known: C.init, C.update")
+
+
+def test_nested_factors_may_not_reach_beyond_what_an_index_holds() -> None:
+    s = Schedule(matmul())
+    s["C.update"].split("i", "io", "ii", 2**31 - 1)
+    refused(s, "factor", lambda: s["C.update"].split("io", "a", "b", 2**31 - 1))
