@@ -313,6 +313,8 @@ def assume(s: L.Stmt, true: frozenset[Node]) -> L.Stmt:
 def _simpler(n: Node, args: tuple[Node, ...]) -> Node:
     if n.op == "load_if" and args[0] is ir.TRUE:
         return ir.node("load", n.dtype, args[1:], n.attr)
+    if not n.dtype.is_bool:
+        return ir.rebuild(n, args)
     if n.op == "not" and args[0].op == "const":
         return ir.FALSE if args[0].attr else ir.TRUE
     if n.op == "and":

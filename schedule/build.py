@@ -566,9 +566,16 @@ class Builder:
             return None
         if any(s.write_cache is None for s in self._updates(name)):
             return None
+        if self._holds_others(init):
+            return None
         body = self.bodies[update.key]
         bare = all(i.op == "var" for i in body.lhs)
         return init.key if bare and not body.predicates else None
+
+    def _holds_others(self, s: Stage) -> bool:
+        """Whether something is computed or lives in the loops of a stage, which must then stay."""
+        places = (p for fs in self.state.funcs.values() for p in (fs.compute, fs.stored, fs.hoisted) if p is not None)
+        return any(p.kind == "at" and p.stage == s.key for p in places)
 
     def initial_in_tiles(self, name: str) -> bool:
         """Whether the pure definition is computed into the tiles of the first update."""

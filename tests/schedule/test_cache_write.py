@@ -157,3 +157,22 @@ def test_a_producer_that_slides():
             s["blur_x"].split("y", "xo", "xi", 2)
             s.cache_write("blur_x", at=f"blur_x.{loop}", memory="main")
         good(s)
+
+
+def test_initial_values_that_hold_others_stay():
+    """What is computed in the loops of the initial values has no place in the tiles of the update."""
+
+    def held(A: i32[M, N], B: i32[N, N]):
+        i, j = variables("i j")
+        k = rdom(k=N).k
+        p, q = func("p"), func("q")
+        p[i] = A[i, 0] * 3
+        q[i, j] = p[i] + A[i, j]
+        q[i, j] += A[i, k] * B[k, j]
+        return q[:M, :N]
+
+    for stored in ("i", "j"):
+        s = Schedule(made(held))
+        s["p"].compute_at("q.init.j").store_at(f"q.init.{stored}")
+        s.cache_write("q", at="q.update.i", memory="main")
+        assert "load q_tile" in good(s)
