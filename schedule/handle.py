@@ -185,7 +185,8 @@ class Handle:
         return self
 
     def _place(self, kind: str, **options: Value | None) -> Handle:
-        if self.stage is not None and len(self._state.stages_of(self.func)) > 1:
+        several = len(self._state.stages_of(self.func)) > 1
+        if self.stage is not None and (several or self.stage.endswith("}")):
             raise refuse(
                 f"{kind} is for all of {self.func}, and this is its stage {self.stage}", "func-directive",
                 f"write s[{self.func!r}].{kind}(...)",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tilewright.lang.errors import ScheduleError
 from tilewright.schedule.build import build_nest
 from tilewright.schedule.nest import Allocation, LoopNode, walk
+from tilewright.schedule.report import streams
 from tilewright.schedule.state import ROOT, State, find_loop
 
 
@@ -15,7 +16,7 @@ def relaxed(state: State) -> tuple[State, tuple[str, ...]]:
 
     A vector or unrolled loop whose extent is not constant is an ordinary loop, a buffer whose size is not constant is
     in main memory instead of registers, and what is inlined although its loops are scheduled is computed as a whole.
-    Arguments lie as the algorithm has them.
+    What no vectors are stored of is stored as usual. Arguments lie as the algorithm has them.
     """
     state, ignored = _placed(state)
     if state.given:
@@ -24,8 +25,14 @@ def relaxed(state: State) -> tuple[State, tuple[str, ...]]:
     while True:
         state, found = _kept(state)
         if not found:
-            return state, ignored
+            break
         ignored += found
+    nest = build_nest(state)
+    for name, fs in state.funcs.items():
+        if fs.stream and not streams(nest, fs.func):
+            state = state.with_func(replace(fs, stream=False))
+            ignored += (f"stream_stores {name}",)
+    return state, ignored
 
 
 def _placed(state: State) -> tuple[State, tuple[str, ...]]:

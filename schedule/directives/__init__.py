@@ -41,6 +41,7 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     check_tiles(after)
     staging.check_prefetches(after)
     parts.check_copies(after)
+    regions.check_regions(after)
     streams.check_streams(after)
     return d, after
 

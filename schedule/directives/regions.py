@@ -30,6 +30,14 @@ def _placed(state: State, d: Directive) -> FuncState:
     return fs
 
 
+def check_regions(state: State) -> None:
+    """Raise ScheduleError where a Func with a promised, aligned or padded region is inlined."""
+    for fs in state.funcs.values():
+        if fs.compute.kind == "inline" and (fs.bounds or fs.aligns or fs.pads):
+            raise refuse(f"{fs.func.name} can't be inlined: its region is bounded, aligned or padded", "inlined",
+                         "leave out those directives: what is inlined has no region")  # fmt: skip
+
+
 def _ours(state: State, d: Directive, what: str) -> FuncState:
     fs = _placed(state, d)
     if fs.func.name in state.outputs:

@@ -78,6 +78,10 @@ def test_bounds_that_never_hold():
     b = Schedule(blur())
     refused(b, "inlined", lambda: b["blur_x"].bound("x", 0, 4), "compute_root")
     refused(b, "factor", lambda: b["blur_y"].bound("x", "0", 4))
+    for act in (lambda h: h.bound("x", 0, 4), lambda h: h.align("x", 4), lambda h: h.pad("x", 4)):
+        c = Schedule(blur())
+        act(c["blur_x"].compute_root())
+        refused(c, "inlined", c["blur_x"].compute_inline)
 
 
 def test_align(golden):

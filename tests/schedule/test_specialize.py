@@ -194,6 +194,7 @@ def test_specialize_is_refused():
     s.specialize("blur_y", "N == 3", "x")
     refused(s, "name-twice", lambda: s.specialize("blur_y", "N == 4", "x"))
     refused(s, "name", lambda: s.specialize("blur_y", "N == 4", "a b"))
+    refused(s, "func-directive", lambda: s["blur_y{x}"].compute_root())
     t = Schedule(edge_blur())
     t["blur_x"].compute_root().split("x", "xo", "xi", 4, "round_up")
     refused(t, "tail", lambda: t.specialize("blur_x", "N == 4", "x"))

@@ -13,6 +13,7 @@ from tests.schedule.native import natively
 from tests.schedule.test_parts import loop_ir
 from tilewright.codegen import loops as L
 from tilewright.codegen.compile import compile_schedule
+from tilewright.schedule.promises import relaxed
 from tilewright.schedule.schedule import Schedule
 
 SIZES = [{"M": m, "N": n, "K": k} for m, n, k in [(8, 40, 3), (3, 7, 1), (2, 67, 2), (2, 2, 0), (33, 18, 5)]]
@@ -79,5 +80,7 @@ def test_it_is_refused():
     b["blur_y"].stream_stores()
     refused(b, "stream", lambda: b["blur_y"].stream_stores(), "already")
     refused(b, "stream", b.check, "no loop stores vectors", "vectorize")
+    assert relaxed(b.state)[1] == ("stream_stores blur_y",)
     b["blur_y"].vectorize("x", 8)
+    assert relaxed(b.state)[1] == ()
     good(b)
