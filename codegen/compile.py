@@ -32,6 +32,7 @@ from tilewright.schedule.state import State
 
 if TYPE_CHECKING:
     from tilewright.codegen.lower import Lowered
+    from tilewright.schedule.report import Report
 
 Classes = tuple[str, ...]
 
@@ -122,6 +123,13 @@ class Compiled:
         from tilewright.codegen.dump import dump
 
         return dump(self._built.lowered.program)
+
+    def report(self) -> Report:
+        """What was done of the schedule (with what the default adds), and what lowering made of loops and vectors."""
+        from tilewright.codegen.report import emitted
+        from tilewright.schedule.report import Report, report
+
+        return Report((*report(self._make_state()).notes, *emitted(self._built.lowered.results)))
 
     @property
     def llvm(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.schedule.algorithms import ALL, blur, edge_blur, histogram, matmul, triangle
+from tilewright.codegen.compile import compile_schedule
 from tilewright.schedule.report import KINDS, Note
 from tilewright.schedule.schedule import Schedule
 
@@ -65,3 +66,16 @@ def test_tiles_that_are_loaded():
 def test_every_algorithm():
     for make in ALL.values():
         assert all(n.kind in KINDS and n.how for n in Schedule(make()).report().notes)
+
+
+def test_compiled():
+    s = Schedule(edge_blur())
+    s["blur_x"].compute_at("blur_y.y").vectorize("x", 8)
+    notes = compile_schedule(s.pipeline, s, "strict").report()
+    assert set(s.report().of("vectors")) <= set(notes.notes)
+    assert any(n.what == "blur_x.x" and "loops for 1" in n.how for n in notes.of("parts"))
+    t = Schedule(matmul())
+    t["C.update"].vectorize("i", 4)
+    said = [n.how for n in compile_schedule(t.pipeline, t, "strict").report().of("lanes")]
+    assert any(h.startswith("A is read lane by lane") for h in said)
+    assert any(h.startswith("out.C is written lane by lane") for h in said)
