@@ -207,6 +207,16 @@ def close(kernel, s, args, **statics):
         np.testing.assert_array_equal(expected, got)
 
 
+@pytest.mark.parametrize("statics", MASKS[:3])
+def test_attention_within_its_bound(statics):
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 9, 8), (2, 13, 8), (2, 13, 8)))
+    args = (q, k, v, np.float32(0.5), np.int64([13, 6]))
+    s = fused(attention, **statics)
+    p = attention.pipeline(**statics)
+    testing.assert_within_bound(p, attention.compile(s)(*args), *args)
+
+
 def test_scores_are_never_in_memory_as_a_whole():
     """The footprint of the simulated run: what is ours does not grow with the number of keys."""
     s = fused(attention, block=16, rows=4)
