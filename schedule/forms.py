@@ -38,10 +38,12 @@ class Form:
 def known(state: State, promises: Sequence[Node], inside: bool = True) -> dict[Key, Form]:
     """What is known where each stage runs; `promises` hold everywhere. With `inside` False, nothing but them."""
     plain = Form(ir.TRUE, (), solved(promises))
+    if not inside or not any(s.branches for s in state.stages.values()):
+        return dict.fromkeys(state.stages, plain)
     out: dict[Key, Form] = {}
     for key in state.stages:
         conditions = tuple(expanded(state.pipeline, c) for c in state.conditions(key))
-        if not conditions or not inside:
+        if not conditions:
             out[key] = plain
             continue
         condition = ir.TRUE

@@ -239,11 +239,14 @@ class State:
     def conditions(self, key: Key) -> tuple[Node, ...]:
         """What holds wherever a stage runs: its forms' conditions, and those of the loops that its Func is computed in."""
         out: list[Node] = []
-        for k in range(2, len(key)):
-            outer = self.stages[key[:k]]  # type: ignore[index]
-            out += [b.condition for b in outer.branches if b.name == key[k]]
-        place = self.funcs[key[0]].compute
-        return (*out, *self.conditions(place.stage)) if place.stage is not None else tuple(out)
+        seen: set[Key] = set()  # places in a circle are refused elsewhere
+        while key not in seen:
+            seen.add(key)
+            for k in range(2, len(key)):
+                outer = self.stages[key[:k]]  # type: ignore[index]
+                out += [b.condition for b in outer.branches if b.name == key[k]]
+            key = self.funcs[key[0]].compute.stage or key
+        return tuple(out)
 
     def group_of(self, name: str) -> Group | None:
         """The group that a Func is a member of, or whose block loop it has."""
