@@ -118,6 +118,8 @@ def _check_compute(state: State, sites: Sites, fs: FuncState) -> None:
         why = f"that is one of its own loops; cache_write holds a part of {name} there"
     elif state.funcs[place.stage[0]].compute.kind == "inline":
         why = f"{place.stage[0]} is inlined, so that it has no loops"
+    elif all(x.name != place.loop for x in stage.loops):
+        why = f"{state.address(place.stage)} has no such loop any more"
     elif vector is not None and stage.depth(vector) <= stage.depth(place.loop):
         why = f"{vector} is a vector loop, and nothing can be computed inside it"
     choices = ["root", *(state.loop_address(k, n) for k, n in legal)]

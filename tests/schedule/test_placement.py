@@ -161,3 +161,10 @@ def test_everything_at_the_root(name):
 def test_matmul_has_no_other_place():
     s = Schedule(matmul())
     refused(s, "output-place", lambda: s["C"].compute_at("C.update.k"), "cache_write")
+
+
+def test_a_loop_that_is_factored_away():
+    s = Schedule(matmul())
+    s["C.update"].reorder("i", "k", "j").split("k", "ko", "ki", 2).vectorize("j", 4)
+    s.cache_read("B", at="C.update.ki")
+    refused(s, "illegal-place", lambda: s["C.update"].rfactor("ki", "P"), "has no such loop any more")
