@@ -31,7 +31,9 @@ def _parts(before: L.Stmt, after: L.Stmt) -> Iterator[Note]:
             yield Note("parts", name, True, f"{now[name]} loops for {n}: conditions are gone where they always hold")
     versions = [t for t in L.walk(after) if isinstance(t, L.If) and t.versions]
     if versions:
-        yield Note("parts", "versions", True, f"{len(versions)} statements have a fast form for where all conditions hold")
+        yield Note(
+            "parts", "versions", True, f"{len(versions)} statements have a fast form for where all conditions hold"
+        )
 
 
 def _loops(s: L.Stmt) -> Counter[str]:

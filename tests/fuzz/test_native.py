@@ -31,9 +31,7 @@ from tilewright.schedule.schedule import Schedule
 from tilewright.testing import assert_bitwise, exact_inputs
 
 FUZZ = int(os.environ.get("TILEWRIGHT_FUZZ", "1"))
-SHAPES = [
-    {"M": m, "N": n, "K": k} for m, n, k in ((1, 1, 1), (7, 5, 3), (16, 8, 4), (13, 33, 9), (0, 6, 0), (5, 0, 2))
-]
+SHAPES = [{"M": m, "N": n, "K": k} for m, n, k in ((1, 1, 1), (7, 5, 3), (16, 8, 4), (13, 33, 9), (0, 6, 0), (5, 0, 2))]
 
 
 def by_reference(p: Pipeline, arrays: dict[str, np.ndarray]) -> Any:

@@ -21,6 +21,13 @@ from tilewright.hw.account import Footprint
 TOY = load_machine("toy")
 
 
+def without_place(error: CapacityError) -> str:
+    """The text of an error without the file and line that it starts with (they differ from clone to clone)."""
+    place, _, text = str(error).partition(": ")
+    assert place.rpartition(":")[0].endswith("test_capacity.py")
+    return text
+
+
 def peak(*buffers: LiveBuffer) -> tuple[Footprint, ...]:
     return footprints(TOY, [("C.update.io", buffers)])
 
@@ -36,21 +43,21 @@ def test_one_byte_too_many_is_refused_with_its_table(golden) -> None:
     assert caught.value.footprint.peak == 64 * 1024 + 32
     smallest = caught.value.changes[0]
     assert (smallest.buffer.name, smallest.size, smallest.slots) == ("B.spm", 32 * 1024, 1)
-    golden(str(caught.value))
+    golden(without_place(caught.value))
 
 
 def test_fewer_slots_may_be_the_change(golden) -> None:
     with pytest.raises(CapacityError) as caught:
         check_capacity(TOY, peak(LiveBuffer("A.spm", "spm", 20 * 1024, 3), LiveBuffer("B.spm", "spm", 16 * 1024)))
     assert any(change.slots == 2 and change.size == 20 * 1024 for change in caught.value.changes)
-    golden(str(caught.value))
+    golden(without_place(caught.value))
 
 
 def test_no_single_change_is_enough(golden) -> None:
     with pytest.raises(CapacityError) as caught:
         check_capacity(TOY, peak(LiveBuffer("A.spm", "spm", 70_000), LiveBuffer("B.spm", "spm", 70_000)))
     assert caught.value.changes == ()
-    golden(str(caught.value))
+    golden(without_place(caught.value))
 
 
 buffers = st.lists(
