@@ -16,6 +16,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from tilewright.codegen.objects import check_symbols
+from tilewright.codegen.one_lane import one_lane_stores_replaced
 from tilewright.lang.errors import CompileError
 
 Level = Literal["none", "fast", "full"]
@@ -80,7 +81,7 @@ def optimized(text: str, level: Level = "fast", target: Target | None = None) ->
     except RuntimeError as problem:
         raise CompileError(f"generated code is not valid LLVM IR: {problem}", code="ir") from problem
     _run(module, tm, level)
-    return module
+    return one_lane_stores_replaced(module)
 
 
 def _run(module: llvm.ModuleRef, tm: llvm.TargetMachine, level: Level) -> None:

@@ -74,7 +74,8 @@ def compute(p: Pipeline, bound: Bound) -> dict[Any, Buffer]:
         if f in regions:
             buffers[f] = allocate(f, regions[f], bound)
             for d in f.definitions:
-                run_definition(d, regions[f], machine)
+                if all(n.attr[0] in buffers for n in ir.leaves(d.roots, "load")):  # else no point of it is executed
+                    run_definition(d, regions[f], machine)
     return buffers
 
 

@@ -153,7 +153,9 @@ def _separate(s: Schedule, name: str, site: str) -> bool:
     place = trial.state.funcs[name].compute
     if place.stage is None or trial.state.stages[place.stage].loop(place.loop or "").reduction:
         return False
-    built = b.funcs[name]
+    built = b.funcs.get(name)
+    if built is None:  # nothing that is computed needs it
+        return False
     var = built.site[-1].var
     tied = [r for r in built.region if r.lo is not None and var in ir.leaves((r.lo,), "var")]
     apart = any(r.lo is r.hi and r.lo is not None and simplify.linear(r.lo)[0] == {var: 1} for r in tied)
