@@ -96,6 +96,11 @@ class _Analysis:
             found = self.memo[n] = self._one(n)
         return found
 
+    def _varies(self, n: Node) -> bool:
+        """Whether an expression takes several values over the environment."""
+        r = self._get(n)
+        return r.lo is not n or r.hi is not n
+
     def _one(self, n: Node) -> Interval:
         if n in self.env:
             return self.env[n]
@@ -269,6 +274,8 @@ def _floordiv(a: _Analysis, n: Node) -> Interval:
         return Interval(x.lo and floordiv(x.lo, d), x.hi and floordiv(x.hi, d))
     if certainly_nonnegative(d) and x.bounded:  # a positive divisor, or 0 where the quotient is 0
         assert x.lo and x.hi
+        if a._varies(d):  # by 1 at the least
+            return Interval(minimum(x.lo, integer(0)), maximum(x.hi, integer(0)))
         return Interval(minimum(floordiv(x.lo, d), integer(0)), maximum(floordiv(x.hi, d), integer(0)))
     return EVERYTHING
 
@@ -281,7 +288,8 @@ def _mod(a: _Analysis, n: Node) -> Interval:
             return x
         return Interval(integer(0), integer(k - 1))
     if certainly_nonnegative(divisor):
-        return Interval(integer(0), maximum(sub(divisor, integer(1)), integer(0)))
+        top = a._get(divisor).hi
+        return Interval(integer(0), None if top is None else maximum(sub(top, integer(1)), integer(0)))
     return EVERYTHING
 
 

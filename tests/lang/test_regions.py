@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from tests.kernels import call, pipeline
 from tests.strategies import indices, pipelines
-from tilewright.lang import boundary, ir, reduce
+from tilewright.lang import boundary, ir, reduce, simplify
 from tilewright.lang.errors import BoundsError
 from tilewright.lang.expr import cast, clamp, inside, select
 from tilewright.lang.extents import numbers, required_inputs, spans
 from tilewright.lang.func import Array, func
-from tilewright.lang.intervals import Interval
+from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.pipeline import Pipeline, make_pipeline
 from tilewright.lang.regions import domain, reads, required, writes
 from tilewright.lang.simplify import add, mul
@@ -298,3 +298,24 @@ def test_shared_selects_do_not_explode():
         x = select(i < k, x, x + 1)
     f[i] = x
     assert required_inputs(make_pipeline(f[:N], [A]), {"N": 5}) == {"A": ((0, 5),)}
+
+
+@given(st.integers(0, 9), st.integers(0, 6), st.integers(0, 6), st.integers(-3, 3))
+def test_quotients_and_remainders_by_what_varies(top: int, a: int, b: int, shift: int) -> None:
+    """A divisor that runs over a range itself: the bounds must not name it, and hold every value."""
+    x, d = ir.var("x"), ir.var("d")
+    divisor = simplify.maximum(simplify.sub(d, ir.integer(2)), ir.integer(0))
+    low, high = min(a, b), max(a, b)
+    env = {
+        x: Interval(ir.integer(-top), ir.integer(top)),
+        d: Interval(ir.integer(low), ir.integer(high)),
+    }
+    for build in (simplify.floordiv, simplify.mod):
+        n = build(simplify.add(x, ir.integer(shift)), divisor)
+        r = bounds(n, env)
+        assert r.lo is not None and r.hi is not None
+        assert not ir.leaves((r.lo, r.hi), "var")
+        for v in range(-top, top + 1):
+            for w in range(low, high + 1):
+                (value,) = ir.substitute((n,), {x: ir.integer(v), d: ir.integer(w)})
+                assert r.lo.attr <= value.attr <= r.hi.attr
