@@ -61,3 +61,17 @@ def test_mirrored_indices_stay_inside():
     mirrored = minimum(Expr(k), 2 * N - 1 - Expr(k))
     r = bounds(select(inside(I, 0, N), I, mirrored).node, {I.node: Interval(integer(-99), integer(99))})
     assert r.hi is not None and index_values([r.hi], {"N": 7}) == [6]
+
+
+@given(indices([I, J, N]), indices([I, J, N], fancy=False), st.integers(0, 3), st.sampled_from(["div", "mod"]))
+def test_divisors_that_vary_leave_no_variable_behind(e, d, more, op):
+    """Bounds are made of what stays fixed, also where the divisor moves with the variables."""
+    d = maximum(d, 0) + more
+    n = (e // d if op == "div" else e % d).node
+    ranges = {I.node: (-2, 2), J.node: (0, 3)}
+    r = bounds(n, {v: Interval(integer(lo), integer(hi)) for v, (lo, hi) in ranges.items()})
+    assert r.lo is not None and r.hi is not None
+    for size in (0, 1, 5):
+        lo, hi = index_values([r.lo, r.hi], {"N": size})
+        for x, y in product(range(-2, 3), range(4)):
+            assert lo <= index_values([n], {I.node: x, J.node: y, "N": size})[0] <= hi
