@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
 from tilewright.lang.func import Array, Func, InoutFunc, Tensor
-from tilewright.lang.intervals import Interval, union
+from tilewright.lang.intervals import Interval, intersect, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output
 from tilewright.lang.regions import Read, Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
@@ -541,7 +541,13 @@ class Builder:
         env = ranges.env(depth + 1)
         own = writes(body, env)  # type: ignore[arg-type]
         boxes = [own] + [r.box for r in reads(body, env) if r.tensor is body.func]  # type: ignore[arg-type]
-        return own, _hull(boxes)
+        region = self.funcs[s.key[0]].region  # holds all that updates touch, but here less may be known of an index
+
+        def inside(box: Box) -> Box:
+            axes = zip(body.lhs, box, region, strict=True)
+            return tuple(r if i.op == "var" else intersect(r, whole) for i, r, whole in axes)
+
+        return inside(own), inside(_hull(boxes))
 
     def _tile_start(self, s: Stage, ranges: StageRanges, depth: int, tile, whole: Box, shape) -> list[NestNode]:
         cache, f = s.write_cache, self.bodies[s.key].func

@@ -8,7 +8,7 @@ import pytest
 
 from tests.schedule.algorithms import ALL, M, N, accumulate, blur, histogram, made, matmul, prefix_sum
 from tests.schedule.helpers import good, refused
-from tilewright.lang import expr
+from tilewright.lang import expr, types
 from tilewright.lang.func import func
 from tilewright.lang.symbols import rdom
 from tilewright.lang.symbols import vars as variables
@@ -176,3 +176,21 @@ def test_initial_values_that_hold_others_stay():
         s["p"].compute_at("q.init.j").store_at(f"q.init.{stored}")
         s.cache_write("q", at="q.update.i", memory="main")
         assert "load q_tile" in good(s)
+
+
+def test_a_tile_is_no_larger_than_the_region():
+    """Of an index that wraps less is known inside the loops than over all of them."""
+
+    def wraps(A: i32[M, N]):
+        b = variables("b")
+        d = rdom(y=3, x=N)
+        h = func("h")
+        h[b] = 0
+        at = expr.cast(types.i64, expr.cast(types.i8, expr.cast(types.i64, d.y - 1)))
+        h[expr.clamp(at, 0, 7)] += A[expr.clamp(d.y, 0, M - 1), d.x]
+        return h[:5]
+
+    for loop in ("y", "x"):
+        s = Schedule(made(wraps))
+        s.cache_write("h", at=f"h.update.{loop}", memory="main")
+        good(s)
