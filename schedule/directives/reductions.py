@@ -305,6 +305,7 @@ def _partial_loops(stage: Stage, made: Stage, loop: str, mode: str, start: int, 
     names = {x.name for x in inside}
     roots = {root_name(r) for r in made.roots}
     kept: list[Split | Fuse] = []
+    split: set[str] = set()  # loops of variables that run inside with all their parts
     whole: dict[str, str] = {}  # a loop that stands for a whole variable now
     for root in made.definition.pure_vars:
         r = root.attr
@@ -313,6 +314,7 @@ def _partial_loops(stage: Stage, made: Stage, loop: str, mode: str, start: int, 
         parts, transforms = _parts(stage, r)
         if all(p in names for p in parts):
             kept += transforms
+            split.update(parts)
         else:
             within = [p for p in parts if p in names]
             if within:
@@ -325,7 +327,7 @@ def _partial_loops(stage: Stage, made: Stage, loop: str, mode: str, start: int, 
             loops.append(Loop(loop, False, mode))
         elif x.name in whole:
             loops.append(Loop(whole[x.name], False, x.mode))
-        elif x.reduction or _belongs(stage, x.name, made):
+        elif x.reduction or x.name in split:
             loops.append(x)
     have = {x.name for x in loops} | {
         p for t in kept for p in ([t.parent] if isinstance(t, Split) else [t.outer, t.inner])
@@ -345,11 +347,6 @@ def _parts(stage: Stage, root: str) -> tuple[list[str], list[Split | Fuse]]:
             parts = [p for p in parts if p not in (t.outer, t.inner)] + [t.fused]
             transforms.append(t)
     return parts, transforms
-
-
-def _belongs(stage: Stage, name: str, made: Stage) -> bool:
-    """Whether a pure loop is (part of) a variable that is whole inside the partials."""
-    return any(name in _parts(stage, v.attr)[0] for v in made.definition.pure_vars)
 
 
 def vectorize_reduction(state: State, stage: Stage, loop: str) -> State:

@@ -52,3 +52,11 @@ def test_prefetches_go_with_their_loops():
     s = Schedule(matmul())
     s.prefetch("C", at="C.update.k")
     refused(s, "prefetch-lost", lambda: s["C.update"].parallel("k"), "the loop k, which goes")
+
+
+def test_several_parts_of_a_variable_inside():
+    """A variable of which one part stays outside runs whole in the partials, by one loop."""
+    s = Schedule(matmul())
+    C = s["C.update"].split("j", "j", "t", 4).split("j", "jo", "ji", 2).split("t", "to", "ti", 2)
+    C.reorder("i", "jo", "to", "k", "ji", "ti").split("k", "ko", "ki", 2).vectorize("ki")
+    good(s)
