@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
-from tilewright.lang.func import Array, Func, InoutFunc, Tensor
+from tilewright.lang.func import Func, InoutFunc, Tensor
 from tilewright.lang.intervals import Interval, intersect, union
 from tilewright.lang.ir import Node, integer
-from tilewright.lang.pipeline import Output
 from tilewright.lang.regions import Read, Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
 from tilewright.schedule import blocks, extension, forms, fusing, idle, padding, storage, tiles
 from tilewright.schedule.inline import Body, effective
@@ -82,7 +81,6 @@ class Builder:
         bodies = effective(state, mode)
         self.bodies: Mapping[Key, Body] = {k: b.known(self.forms[k].sizes) for k, b in bodies.items()}
         self.funcs: dict[str, Built] = {}
-        self.copies: list[tuple[Func, tuple[Output, ...]]] = []  # outputs that are copied out of a buffer of ours
         self.computed_at: dict[tuple[Key, str], list[str]] = defaultdict(list)
         self.stored_at: dict[tuple[Key, str], list[str]] = defaultdict(list)
         self.rings_at: dict[tuple[Key, str], list[str]] = defaultdict(list)  # allocated right around the loop
@@ -654,6 +652,3 @@ def build_nest(state: State, mode: str = "contract") -> Nest:
 def _built(state: State, mode: str) -> Nest:
     """Checking and lowering look at the same nest one after the other."""
     return Builder(state, mode).nest()
-
-
-__all__ = ["Array", "Builder", "build_nest"]
