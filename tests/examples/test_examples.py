@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, int]] = {
     "conv2d": {"CO": 35, "CI": 3, "size": 17},
     "heat": {"H": 50, "W": 41},
     "histogram": {"rows": 70},
+    "iir_blur": {"rows": 35, "columns": 150},
     "layer_norm": {"M": 7, "N": 150},
     "life": {"H": 45, "W": 70},
     "mandelbrot": {"H": 20, "W": 70},
