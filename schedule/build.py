@@ -32,6 +32,7 @@ from tilewright.schedule.nest import (
     sequence,
 )
 from tilewright.schedule.peeling import loop_node
+from tilewright.schedule.prove import Facts
 from tilewright.schedule.ranges import (
     ONE,
     ZERO,
@@ -39,7 +40,6 @@ from tilewright.schedule.ranges import (
     StageRanges,
     extent,
     project,
-    rounded,
     stage_ranges,
 )
 from tilewright.schedule.sites import legal_sites
@@ -109,14 +109,17 @@ class Builder:
                 region = self._extended(fs, self._closed(fs, _hull(boxes)))
             else:
                 continue  # nothing needs it
+            site = self._site(fs.compute)
             stages = self.state.variants_of(name)
             if stages and stages[0].key[1] < 0:
                 d = self.bodies[stages[0].key]
-                region = tuple(rounded(stages[0], v, r) for v, r in zip(d.lhs, region, strict=True))
-            site, needed = self._site(fs.compute), region
+                facts = Facts(tuple((x.var, x.interval) for x in site))
+                region = tuple(padding.rounded(stages[0], v, r, facts) for v, r in zip(d.lhs, region, strict=True))
+            needed = region
             between = site[len(self._site(fs.stored)) :]
-            if between and all(r.bounded for r in region) and not any(map(padding.rounds_up, stages)):
-                region, notes = slide(region, between, [self.bodies[s.key] for s in stages])
+            if between and all(r.bounded for r in region):
+                whole = frozenset[int]().union(*map(padding.whole_axes, stages))
+                region, notes = slide(region, between, [self.bodies[s.key] for s in stages], whole)
                 self.slides[name] = notes
             built = Built(fs, needed, region, site)
             built.sites = blocks.sites(self, built, stages)

@@ -15,8 +15,9 @@ from tilewright.schedule.extension import known
 from tilewright.schedule.idle import over_all
 from tilewright.schedule.inline import Body
 from tilewright.schedule.nest import Box
-from tilewright.schedule.ranges import extent, project
-from tilewright.schedule.state import ROUND_UP, Key, Split, Stage, State, refuse
+from tilewright.schedule.prove import Facts
+from tilewright.schedule.ranges import extent, project, spread
+from tilewright.schedule.state import ROUND_UP, Key, Split, Stage, State, refuse, root_name, versioned
 
 if TYPE_CHECKING:
     from tilewright.schedule.build import Built
@@ -50,6 +51,12 @@ def requirements(
 def rounds_up(s: Stage) -> bool:
     """Whether a stage computes whole tiles, beyond the region that is needed."""
     return any(isinstance(t, Split) and t.tail == ROUND_UP for t in s.transforms)
+
+
+def whole_axes(s: Stage) -> frozenset[int]:
+    """The axes of a pure definition that it computes in whole tiles."""
+    split = {t.parent for t in versioned(s)[0].transforms if isinstance(t, Split) and t.tail == ROUND_UP}
+    return frozenset(k for k, v in enumerate(s.definition.lhs) if v.op == "var" and root_name(v) in split)
 
 
 def _affected(state: State) -> list[str]:
@@ -91,3 +98,24 @@ def _or(a: Node, b: Node) -> Node:
 def negated(c: Node) -> Node:
     """The opposite of a condition over sizes."""
     return ir.FALSE if c is ir.TRUE else ir.TRUE if c is ir.FALSE else ir.node("not", bool_, (c,))
+
+
+def rounded(s: Stage, root: Node, r: Interval, facts: Facts) -> Interval:
+    """A pure variable's range, extended where a split of it rounds up; `facts` are those of the place."""
+    name = root_name(root)
+    for t in versioned(s)[0].transforms:
+        if isinstance(t, Split) and t.parent == name and t.tail == ROUND_UP:
+            assert r.lo is not None
+            n = simplify.mul(_tiles(extent(r), t.factor, facts), integer(t.factor))
+            return Interval(r.lo, simplify.sub(simplify.add(r.lo, n), integer(1)))
+    return r
+
+
+def _tiles(e: Node, factor: int, facts: Facts) -> Node:
+    """How many tiles cover an extent. Where one of its limits is certainly the least, that one decides: inside of a
+    tile of a consumer, what is needed is seldom more and never less than one tile."""
+    whole = [simplify.floordiv(simplify.add(t, integer(factor - 1)), integer(factor)) for t in spread(e, "min")]
+    for n in whole:
+        if all(n is m or facts.nonnegative(simplify.sub(m, n)) for m in whole):
+            return n
+    return simplify.floordiv(simplify.add(e, integer(factor - 1)), integer(factor))

@@ -362,16 +362,3 @@ def _known(conditions: list[Node], todo: set[Node]) -> tuple[list[Node], list[No
     for c in conditions:
         (later if any(t in todo for t in ir.leaves([c], "var")) else now).append(c)
     return now, later
-
-
-def rounded(stage: Stage, root: Node, r: Interval) -> Interval:
-    """A pure variable's range, extended where a split of it rounds up."""
-    name = root_name(root)
-    for t in versioned(stage)[0].transforms:
-        if isinstance(t, Split) and t.parent == name and t.tail == ROUND_UP:
-            assert r.lo is not None
-            n = simplify.mul(
-                simplify.floordiv(simplify.add(extent(r), integer(t.factor - 1)), integer(t.factor)), integer(t.factor)
-            )
-            return Interval(r.lo, simplify.sub(simplify.add(r.lo, n), ONE))
-    return r

@@ -11,7 +11,7 @@ is left out, and every definition of the Func runs over that axis point by point
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
@@ -33,10 +33,13 @@ class Slide:
     reason: str = ""
 
 
-def slide(region: Box, between: Sequence[Range], bodies: Sequence[Body]) -> tuple[Box, list[Slide]]:
+def slide(
+    region: Box, between: Sequence[Range], bodies: Sequence[Body], whole: Collection[int] = ()
+) -> tuple[Box, list[Slide]]:
     """The region that is left to compute in each iteration of the loops `between` storage and computation.
 
-    `bodies` are the Func's definitions. The second result says for every axis that moves whether it slides.
+    `bodies` are the Func's definitions, `whole` the axes that are computed in whole tiles (round_up). The second result
+    says for every axis that moves whether it slides.
     """
     out, notes = list(region), []
     for k, r in enumerate(region):
@@ -44,7 +47,7 @@ def slide(region: Box, between: Sequence[Range], bodies: Sequence[Body]) -> tupl
         if not moving:
             continue
         x = moving[-1]
-        why = _obstacle(region, k, x, between, bodies)
+        why = "its tiles are whole" if k in whole else _obstacle(region, k, x, between, bodies)
         if why is None:
             out[k] = _new_part(r, x)
         notes.append(Slide(k, x.name if why is None else None, why or ""))

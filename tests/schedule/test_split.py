@@ -6,6 +6,7 @@ import pytest
 
 from tests.schedule.algorithms import blur, chain, edge_blur, gradient, matmul
 from tests.schedule.helpers import good, refused
+from tilewright.lang.ir import integer
 from tilewright.schedule.schedule import Schedule
 
 
@@ -36,6 +37,17 @@ def test_round_up_needs_more_of_the_input():
     assert "A" in meaning
     assert "round_up" in meaning
     assert condition.dtype.is_bool
+
+
+@pytest.mark.parametrize("factor", [1, 2, 4, 3, 8])
+def test_round_up_inside_a_tile_of_the_consumer(factor):
+    """Whole tiles of what a tile of 4 columns needs; of the same size, it is one, also at the last one's end."""
+    s = Schedule(edge_blur())
+    s["blur_y"].split("x", "xo", "xi", 4)
+    s["blur_x"].compute_at("blur_y.xo").split("x", "t", "l", factor, "round_up")
+    if factor == 4:
+        assert s.loops().loop("blur_x.t").stop is integer(1)
+    good(s)
 
 
 def test_a_new_name_may_be_the_old_one(golden):

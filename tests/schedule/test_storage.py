@@ -71,9 +71,12 @@ def test_a_ring_keeps_its_place():
 
 
 def test_a_window_that_rounds_up_has_room():
-    """Whole tiles of a Func that is stored further out: it does not slide, and its buffer holds all of each tile."""
+    """Whole tiles of a Func that is stored further out: its buffer holds all of each tile, the other axis slides."""
     for loop, factor in (("x", 4), ("y", 3), ("x", 2)):
         s = Schedule(edge_blur())
         s["blur_x"].compute_at("blur_y.y").store_root()
         s["blur_x"].split(loop, "o", "t", factor, "round_up")
+        (slides,) = s.report().of("sliding")
+        assert (slides.what, slides.done) == ("blur_x.y", loop == "x")
+        assert slides.done or "tiles are whole" in slides.how
         good(s)
