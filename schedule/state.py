@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tilewright.lang import ir
+from tilewright.lang import extern_stage, ir
 from tilewright.lang.errors import Location, ScheduleError, user_location
 from tilewright.lang.func import Definition, Func, Tensor
 from tilewright.lang.ir import Node
@@ -228,6 +228,12 @@ class State:
             found.setdefault(k[0], []).append(k)
         return found
 
+    @cached_property
+    def _counts(self) -> Mapping[str, tuple[int, int]]:
+        """Of every Func the number of its definitions, and of its updates."""
+        plain = {n: [k[1] for k in keys if k[1] != REPAIR and len(k) == 2] for n, keys in self._keys.items()}
+        return {n: (len(numbers), sum(i >= 0 for i in numbers)) for n, numbers in plain.items()}
+
     def stages_of(self, func: str) -> tuple[Stage, ...]:
         """The definitions of a Func, each in its plain form."""
         return tuple(self.stages[k] for k in self._keys.get(func, ()) if len(k) == 2)
@@ -264,10 +270,9 @@ class State:
             return self.address((name, number)) + "".join(f"{{{f}}}" for f in forms)
         if number == REPAIR:
             return f"{name}.repair"
-        keys = [k for k in self._keys[name] if k[1] != REPAIR and len(k) == 2]
+        definitions, updates = self._counts[name]
         if number < 0:
-            return name if len(keys) == 1 else f"{name}.init"
-        updates = sum(1 for k in keys if k[1] >= 0)
+            return name if definitions == 1 else f"{name}.init"
         return f"{name}.update" if updates == 1 else f"{name}.update[{number}]"
 
     def loop_address(self, key: Key, loop: str) -> str:
@@ -332,19 +337,26 @@ def loaded(d: Definition) -> tuple[Tensor, ...]:
 
 
 def make_stage(definition: Definition) -> Stage:
-    """A stage as the algorithm has it: pure loops outside, reduction loops inside in declared order."""
+    """A stage as the algorithm has it: pure loops outside, reduction loops inside in declared order.
+
+    A stage that the user computes (`tw.extern_stage`) has no loops.
+    """
     d = definition
-    loops = [Loop(v.attr, False) for v in d.pure_vars]
+    loops = [] if extern_stage.of_definition(d) is not None else [Loop(v.attr, False) for v in d.pure_vars]
     if d.rdom is not None:
         loops += [Loop(n, True) for n in d.rdom.ranges]
     return Stage((d.func.name, d.number), d, tuple(loops))
 
 
 def initial_state(pipeline: Pipeline) -> State:
-    """Nothing scheduled: pure Funcs are inlined, reductions and outputs stand at the root."""
+    """Nothing scheduled: pure Funcs are inlined; reductions, outputs, stages that the user computes and what these read
+    stand at the root."""
     funcs: dict[str, FuncState] = {}
     stages: dict[Key, Stage] = {}
     fixed = {o.func.name for o in pipeline.outputs} | {f.name for f in pipeline.inouts}
+    for d in pipeline.definitions():
+        if extern_stage.of_definition(d) is not None:
+            fixed |= {d.func.name, *(t.name for t in loaded(d))}
     for f in pipeline.funcs:
         inline = not f.updates and f.name not in fixed
         funcs[f.name] = FuncState(f, INLINE if inline else ROOT)
@@ -367,9 +379,11 @@ def _closest(word: str, known: Iterable[str]) -> str:
 
 def find_stage(state: State, text: str) -> Stage:
     """A stage by its address; a Func's name alone is its only stage, or its last one where it has several."""
-    for key, stage in state.stages.items():
-        if state.address(key) == text or (len(key) == 2 and f"{key[0]}.update[{key[1]}]" == text):
-            return stage
+    for end in (k for k in range(1, len(text) + 1) if text[k : k + 1] in ("", ".", "{")):
+        for stage in state.variants_of(text[:end]):
+            key = stage.key
+            if state.address(key) == text or (len(key) == 2 and f"{key[0]}.update[{key[1]}]" == text):
+                return stage
     if text in state.funcs:
         found = state.stages_of(text)
         if len(found) == 1:
@@ -379,7 +393,7 @@ def find_stage(state: State, text: str) -> Stage:
             "say which: " + ", ".join(state.address(s.key) for s in found),
         )  # fmt: skip
     head, _, tail = text.partition(".")
-    if tail == "update" and len([k for k in state.stages if k[0] == head and 0 <= k[1] < REPAIR]) > 1:
+    if tail == "update" and len([s for s in state.stages_of(head) if 0 <= s.key[1] < REPAIR]) > 1:
         raise refuse(f"{text}: {head} has several updates", "ambiguous-stage", f"write {head}.update[0], ...")
     raise refuse(f"there is no stage {text!r}", "unknown-stage", _closest(text, map(state.address, state.stages)))
 
@@ -389,6 +403,12 @@ def find_loop(state: State, text: str, within: Stage | None = None) -> tuple[Sta
     if within is not None:
         if any(x.name == text for x in within.loops):
             return within, text
+        stage = extern_stage.of_definition(within.definition)
+        if stage is not None:
+            raise refuse(
+                f"{state.address(within.key)} is computed by the stage {stage.name}: its loops are its own", "stage-loops",
+                "place it (compute_at, store_at), or schedule the loops around it",
+            )  # fmt: skip
         raise refuse(
             f"{state.address(within.key)} has no loop {text!r}", "unknown-loop",
             _closest(text, [x.name for x in within.loops]),

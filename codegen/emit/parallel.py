@@ -66,7 +66,11 @@ def leave(r: Region, code: str) -> None:
 
 
 def emit_parallel(r: Region, s: For, emit_statement: Callable[[Region, Stmt], None]) -> None:
-    """`for var in start..stop` by the executor of the context; serially where there is one thread or one iteration."""
+    """`for var in start..stop` by the executor of the context; serially where there is one thread or one iteration,
+    or where too little work is known to be in it.
+
+    What is the same for every loop stands in a function of its own: a program of hundreds of loops stays small.
+    """
     if r.lanes is not None:
         raise CompileError(
             f"the parallel loop {s.var.attr!r} stands inside the vectorized loop {r.lanes.var.attr!r}",
@@ -77,37 +81,20 @@ def emit_parallel(r: Region, s: For, emit_statement: Callable[[Region, Stmt], No
     name, keys = _outline(r, s, emit_statement)
     given = arguments(r, keys)
     context = r.captured("context")
-    enter, check, serial, threads, end = (f.label(x) for x in ("enter", "check", "serial", "threads", "end"))
+    enter, failed, end = (f.label(x) for x in ("enter", "failed", "end"))
     trips = f.op(f"sub nsw i64 {stop}, {start}")
     f.branch(f.op(f"icmp sgt i64 {trips}, 0"), enter, end)
     f.begin(enter)
-    workers = f.op(f"load i64, ptr {context}")
-    alone = f.op(f"or i1 {f.op(f'icmp slt i64 {workers}, 2')}, {f.op(f'icmp eq i64 {trips}, 1')}")
+    whole = str(ENOUGH)
     if s.work is not None:
         with r.scope():  # what is computed here is known in this block only
             whole = f.op(f"mul i64 {trips}, {scalar(r, s.work)}")
-        alone = f.op(f"or i1 {alone}, {f.op(f'icmp slt i64 {whole}, {ENOUGH}')}")
-    f.branch(alone, serial, threads)
-
-    f.begin(serial)
-    hole, i = f.hole(), f.name()
-    code = f.op(f"call i32 @{name}({', '.join([f'i64 {i}', *given])})")
-    following = f.op(f"add nsw i64 {i}, 1")
-    more = f.op(f"icmp slt i64 {following}, {stop}")
-    good = f.op(f"icmp eq i32 {code}, 0")
-    f.fill(hole, f"{i} = phi i64 [ {start}, %{enter} ], [ {following}, %{serial} ]")
-    f.branch(f.op(f"and i1 {more}, {good}"), serial, check)
-
-    f.begin(threads)
-    result = _hand_out(r, name, keys, given, context, start, trips)
-    f.br(check)
-
-    f.begin(check)
-    final = f.op(f"phi i32 [ {code}, %{serial} ], [ {result}, %{threads} ]")
-    failed = f.label("failed")
-    f.branch(f.op(f"icmp eq i32 {final}, 0"), end, failed)
+    task, env = _environment(r, name, keys, [f"i64 {start}", *given])
+    run = _runner(r)
+    code = f.op(f"call i32 {run}(ptr {context}, ptr {task}, ptr {env}, i64 {trips}, i64 {whole})")
+    f.branch(f.op(f"icmp eq i32 {code}, 0"), end, failed)
     f.begin(failed)
-    leave(r, final)
+    leave(r, code)
     f.begin(end)
     r.touch(r.shared.writes(s.body))
 
@@ -125,17 +112,52 @@ def _outline(r: Region, s: For, emit_statement: Callable[[Region, Stmt], None]) 
     return name, keys
 
 
-def _hand_out(r: Region, name: str, keys: list[Any], given: list[str], context: str, start: str, trips: str) -> str:
-    """Fill the environment and call the executor; its code."""
+def _environment(r: Region, name: str, keys: list[Any], given: list[str]) -> tuple[str, str]:
+    """What is called once an iteration, and the filled environment that it unpacks."""
     f = r.f
     struct = "{ " + ", ".join(["i64", *(r.captured_type(k) for k in keys)]) + " }"
     env = f.alloca(struct, 8)
-    for i, x in enumerate([f"i64 {start}", *given]):
+    for i, x in enumerate(given):
         p = f.op(f"getelementptr {struct}, ptr {env}, i64 0, i32 {i}")
         f.do(f"store {x}, ptr {p}")
     _task(r, name, keys, struct)
-    executor = f.op(f"load ptr, ptr {f.op(f'getelementptr i8, ptr {context}, i64 8')}")
-    return f.op(f"call i32 {executor}(ptr {context}, ptr @{name}.task, ptr {env}, i64 {trips})")
+    return f"@{name}.task", env
+
+
+def _runner(r: Region) -> str:
+    """The function that calls a task `%trips` times, serially or by the executor of the context; the first code that
+    is not 0 ends a serial loop."""
+    name = f"@{r.shared.program.symbol}.run"
+    r.f.module.declared.setdefault(
+        name,
+        f"""define internal i32 {name}(ptr %context, ptr %task, ptr %env, i64 %trips, i64 %work) noinline nounwind {{
+entry:
+  %workers = load i64, ptr %context
+  %one = icmp slt i64 %workers, 2
+  %single = icmp eq i64 %trips, 1
+  %little = icmp slt i64 %work, {ENOUGH}
+  %few = or i1 %one, %single
+  %alone = or i1 %few, %little
+  br i1 %alone, label %serial, label %threads
+serial:
+  %i = phi i64 [ 0, %entry ], [ %following, %serial ]
+  %code = call i32 %task(ptr %env, i64 %i)
+  %following = add nsw i64 %i, 1
+  %more = icmp slt i64 %following, %trips
+  %good = icmp eq i32 %code, 0
+  %again = and i1 %more, %good
+  br i1 %again, label %serial, label %end
+threads:
+  %place = getelementptr i8, ptr %context, i64 8
+  %executor = load ptr, ptr %place
+  %result = call i32 %executor(ptr %context, ptr %task, ptr %env, i64 %trips)
+  br label %end
+end:
+  %final = phi i32 [ %code, %serial ], [ %result, %threads ]
+  ret i32 %final
+}}""",
+    )
+    return name
 
 
 def _task(r: Region, name: str, keys: list[Any], struct: str) -> None:
