@@ -16,9 +16,12 @@ from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.types import bool_, i64, index
+from tilewright.schedule.externs import steps
 from tilewright.schedule.nest import (
     Allocation,
     Assign,
+    Box,
+    Call,
     Guard,
     LoopNode,
     Nest,
@@ -107,8 +110,11 @@ def argument_strides(s: Storage, position: int, stride_class: str) -> tuple[Node
     return tuple(known)
 
 
-def flatten(nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...], debug: bool = False) -> L.Program:
-    """The loop IR of a Nest. `classes` gives the stride class of every argument (inputs, tables, outputs).
+def flatten(
+    nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...], debug: bool = False, origins: bool = False
+) -> L.Program:
+    """The loop IR of a Nest. `classes` gives the stride class of every argument (inputs, tables, outputs). With
+    `origins` every store says what it computes.
 
     With `debug`, promises (`tw.assume`) are checked: the kernel has one argument more at the end, an i64 that gets the
     number of a broken promise, counted from 1 in the order of `lang.assumptions`. Statements that rest on a broken
@@ -134,8 +140,8 @@ def flatten(nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...
         promises = Promises(L.Buffer("out.broken", i64, None, "main", len(buffers)), numbers)
         buffers.append(promises.broken)
         ranks += (0,)
-    flattener = _Flattener(outputs, promises)
-    for p in scope.values():
+    flattener = _Flattener(outputs, promises, origins)
+    for p in (*outputs.values(), *(q for q in scope.values() if q.storage.role != "output")):
         flattener.strides.update({(p.storage.name, k): n for k, n in enumerate(p.strides)})
     body = flattener.of(nest.body, scope, Facts())
     return L.Program(
@@ -153,8 +159,8 @@ class Promises:
 
 
 class _Flattener:
-    def __init__(self, outputs: Mapping[int, Place], promises: Promises | None = None):
-        self.outputs, self.promises = outputs, promises
+    def __init__(self, outputs: Mapping[int, Place], promises: Promises | None = None, origins: bool = False):
+        self.outputs, self.promises, self.origins = outputs, promises, origins
         self.names: dict[str, int] = {}
         self.strides: dict[tuple[str, int], Node] = {}  # (array, axis) -> stride, for conditions
 
@@ -188,6 +194,8 @@ class _Flattener:
                 return self.allocate(storages, body, scope, facts)
             case Assign(indices=indices, values=values):
                 return self.checked((*indices, *values), self.assign(n, scope, facts), scope, facts)
+            case Call():
+                return self.call(n, scope, facts)
             case PrefetchNode(tensor, region, write):
                 return self.prefetch(tensor, region, write, scope)
         raise TypeError(n)
@@ -264,7 +272,30 @@ class _Flattener:
             targets.append((p.buffer, p.offset(indices)))
             stream = stream or p.storage.stream
         values = tuple(ir.node("cast", i64, (v,)) if v.dtype is index else v for v in values)
-        return L.Store(tuple(targets), values, stream)
+        return L.Store(tuple(targets), values, stream, L.Origin(n.stage) if self.origins else None)
+
+    def call(self, n: Call, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
+        """A function of the user's, on views; nothing is called where nothing is asked for."""
+
+        def view(tensor: Tensor, component: int, box: Box) -> L.View:
+            place = scope[(tensor, component)]
+            starts = tuple(r.lo for r in box)
+            extents = tuple(simplify.maximum(simplify.add(simplify.sub(r.hi, r.lo), ONE), integer(0)) for r in box)
+            made = L.View(place.buffer, place.offset(starts), starts, extents, _steps(place, len(box)))
+            return made.replaced(self.values(made.nodes, scope, facts))
+
+        out = tuple(view(n.tensor, k, n.region) for k in range(len(n.tensor.dtypes)))
+        given = tuple(
+            self.values((a,), scope, facts)[0]
+            if isinstance(a, Node)
+            else tuple(view(a[0], k, box) for k, box in enumerate(a[1]))
+            for a in n.arguments
+        )
+        some: Node = ir.TRUE
+        for e in out[0].extents:
+            some = simplify.conjunction(some, simplify.compare("ge", e, ONE))
+        called = L.Call(n.number, n.called, out, given)
+        return called if some is ir.TRUE else L.If(some, called)
 
     def values(self, roots: tuple[Node, ...], scope: Mapping[Key, Place], facts: Facts) -> tuple[Node, ...]:
         """Expressions with flat loads; a load that only a select's condition keeps inside becomes conditional."""
@@ -318,6 +349,22 @@ class _Flattener:
         for v, n in reversed(wraps):
             out = L.For(v, integer(0), n, L.UNROLL if n.op == "const" and n.attr <= 16 else L.SERIAL, out)
         return out
+
+
+def _steps(place: Place, rank: int) -> tuple[Node, ...]:
+    """How far apart neighbours along each logical axis are, in elements."""
+    layout = place.storage.layout
+    if layout is None:
+        return place.strides
+    found = steps(layout)
+    assert found is not None
+    out = []
+    for pairs in found:
+        total = integer(0)
+        for axis, c in pairs:
+            total = simplify.add(total, simplify.mul(place.strides[axis], integer(c)))
+        out.append(total)
+    return tuple(out)
 
 
 def _within(n: Node, s: Storage, facts: Facts) -> bool:

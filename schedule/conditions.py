@@ -1,7 +1,7 @@
 """Conditions of specialised stages: over sizes, scalars and strides, as text or as expressions.
 
 They are written as in a kernel's text: `N % 16 == 0`, `(N >= 64) & (K % 4 == 0)`, `alpha == 1`; and besides
-`contiguous(A)` and `stride(A, 1) == 1` (in elements) for arrays.
+`contiguous(A)` and `stride(A, 1) == 1` (in elements) for arrays that are passed in and for results (`out=`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def parse_condition(p: Pipeline, text: str) -> Node:
         names[name] = _of_array(p, text, m[1], m[2], m[3])
         return name
 
+    given = _OF_ARRAYS.sub(of_array, text)
     try:
-        n = _read(p, _OF_ARRAYS.sub(of_array, text), names)
+        n = _read(p, given, names)
     except TilewrightError as e:
         raise _bad(text, e.message, e.hint) from None
     return checked(n, text)
@@ -56,14 +57,21 @@ def checked(n: Node, text: str) -> Node:
     return n
 
 
+def _extents(p: Pipeline) -> dict[str, tuple[Node, ...]]:
+    """The extents of everything that has strides at a call: arrays that are passed in, results of names of their own."""
+    names = [o.name for o in p.outputs]
+    found = {o.name: o.extents for o in p.outputs if names.count(o.name) == 1}
+    return {**found, **{a.name: a.extents for a in p.arrays}}
+
+
 def _of_array(p: Pipeline, text: str, what: str, array: str, axis: str | None) -> Node:
-    found = next((a for a in p.arrays if a.name == array), None)
-    if found is None:
-        raise _bad(text, f"there is no array {array}", "known: " + ", ".join(a.name for a in p.arrays))
+    extents = _extents(p)
+    if array not in extents:
+        raise _bad(text, f"there is no array {array}", "known: " + ", ".join(sorted(extents)))
     if what == "contiguous":
         return ir.node("contiguous", bool_, (), array)
-    if axis is None or int(axis) >= found.ndim:
-        raise _bad(text, f"{array} has {found.ndim} axes", f"stride({array}, 0) is the first one")
+    if axis is None or int(axis) >= len(extents[array]):
+        raise _bad(text, f"{array} has {len(extents[array])} axes", f"stride({array}, 0) is the first one")
     return stride(array, int(axis))
 
 
@@ -114,11 +122,11 @@ def expanded(p: Pipeline, n: Node) -> Node:
     def one(m: Node, args: tuple[Node, ...]) -> Node:
         if m.op != "contiguous":
             return ir.rebuild(m, args)
-        array = next(a for a in p.arrays if a.name == m.attr)
+        extents = _extents(p)[m.attr]
         out, step = ir.TRUE, integer(1)
-        for k in reversed(range(array.ndim)):
-            out = simplify.conjunction(simplify.compare("eq", stride(array.name, k), step), out)
-            step = simplify.mul(step, array.extents[k])
+        for k in reversed(range(len(extents))):
+            out = simplify.conjunction(simplify.compare("eq", stride(m.attr, k), step), out)
+            step = simplify.mul(step, extents[k])
         return out
 
     return ir.transform((n,), one)[0]

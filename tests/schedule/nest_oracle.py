@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang import ir
-from tilewright.lang.binding import bind
+from tilewright.lang.binding import bind, index_value
 from tilewright.lang.evaluate import apply
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.ir import Node
@@ -249,6 +249,12 @@ def run_nest(s: Schedule, *args: Any, sizes: dict[str, int] | None = None, **kwa
     for name, a in bound.arrays.items():
         for axis, step in enumerate(a.strides):
             constants[ir.node("stride", index, (), (name, axis))] = step // a.itemsize
+    for o in p.outputs:  # which are contiguous here
+        if o.name not in bound.arrays:
+            shape = [index_value(e, bound.env) for e in o.extents]
+            for axis in range(len(shape)):
+                step = int(np.prod(shape[axis + 1 :], dtype=np.int64))
+                constants[ir.node("stride", index, (), (o.name, axis))] = step
     shifted = any(d.option("tail") == "shift" for d in s.directives)
     m = Interpreter(constants, shifted)
     for condition, meaning in nest.requirements:

@@ -202,3 +202,20 @@ def test_specialize_is_refused():
     u["blur_x"].compute_root()
     u.specialize("blur_x", "N == 4", "x")
     refused(u, "tail", lambda: u["blur_x{x}"].split("x", "xo", "xi", 4, "round_up"), "all forms")
+
+
+def test_strides_of_results():
+    """Forms for how the caller's result lies; a name that several results share is nobody's."""
+    s = Schedule(edge_blur())
+    s.specialize("blur_y", "contiguous(blur_y) & contiguous(A)", "dense").vectorize("x", 8)
+    s.specialize("blur_y", "stride(blur_y, 0) == 1", "turned").reorder("x", "y").vectorize("y", 8)
+    good(s)
+    natively(s, {"M": 8, "N": 20}, {"M": 5, "N": 13}, {"M": 1, "N": 1})
+    fast = compile_schedule(s.pipeline, s, "strict")
+    a = np.arange(9 * 21, dtype=np.int32).reshape(9, 21)
+    expected = fast(a)
+    for out in (np.empty((21, 9), np.int32).T, np.empty((9, 42), np.int32)[:, ::2]):
+        for given in (a, np.asfortranarray(a)):
+            fast(given, out=out)
+            np.testing.assert_array_equal(out, expected)
+    refused(s, "condition", lambda: s.specialize("blur_y", "stride(blur_x, 0) == 1", "no"), "known: A, blur_y")
