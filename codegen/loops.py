@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.lang.ir import Node
+from tilewright.lang.ir import FALSE, Node
 from tilewright.lang.pipeline import ScalarParam
 from tilewright.lang.types import DType
 
@@ -90,13 +90,27 @@ class If(Stmt):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
+class Origin:
+    """What a store computes: `point` of `stage`, as the values of the definition's variables in those of the loops.
+
+    Where `spare` holds the point is not needed here, or was computed before: a tail or a private tile goes beyond.
+    """
+
+    stage: str
+    point: tuple[Node, ...] = ()
+    spare: Node = FALSE
+
+
 class Store(Stmt):
-    """`stream`: whole aligned vectors go past the caches (a `Fence` follows before other threads read them)."""
+    """`stream`: whole aligned vectors go past the caches (a `Fence` follows before other threads read them).
+    `origin` is for those who count and check; only instrumented and checked programs have it."""
 
     targets: tuple[tuple[Buffer, Node], ...]
     values: tuple[Node, ...]
     stream: bool = False
 
+    origin: Origin | None = None
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fence(Stmt):
@@ -117,6 +131,42 @@ class Prefetch(Stmt):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
+class View:
+    """A box of a buffer: the flat index of its first element; a coordinate, an extent and a step (in elements) an axis."""
+
+    buffer: Buffer
+    first: Node
+    origin: tuple[Node, ...]
+    extents: tuple[Node, ...]
+    steps: tuple[Node, ...]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return (self.first, *self.origin, *self.extents, *self.steps)
+
+    def replaced(self, nodes: tuple[Node, ...]) -> View:
+        """The same with other `nodes`."""
+        n = len(self.origin)
+        return View(self.buffer, nodes[0], nodes[1 : 1 + n], nodes[1 + n : 1 + 2 * n], nodes[1 + 2 * n :])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call(Stmt):
+    """Stage number `number` of the kernel's user, a function called `name`, computes a part of `stage`. `arguments`: the views of a box's components, or a scalar."""
+
+    stage: str
+    number: int
+    name: str
+    out: tuple[View, ...]
+    arguments: tuple[tuple[View, ...] | Node, ...]
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """All views, those of the output first."""
+        return (*self.out, *(v for a in self.arguments if isinstance(a, tuple) for v in a))
+
+
 class Program:
     """A whole kernel in loop IR.
 
@@ -178,11 +228,14 @@ def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> S
             return If(
                 condition, map_values(then, fn), None if otherwise is None else map_values(otherwise, fn), versions
             )
-        case Store(targets, values):
+        case Store(targets, values, _, origin):
             roots = fn((*(i for _, i in targets), *values))
             n = len(targets)
             placed = tuple((b, i) for (b, _), i in zip(targets, roots[:n], strict=True))
-            return replace(s, targets=placed, values=tuple(roots[n:]))
+            if origin is not None:
+                *point, spare = fn((*origin.point, origin.spare))
+                origin = replace(origin, point=tuple(point), spare=spare)
+            return replace(s, targets=placed, values=tuple(roots[n:]), origin=origin)
         case Prefetch(buffer, index, write):
             (index,) = fn((index,))
             return Prefetch(buffer, index, write)

@@ -53,7 +53,7 @@ def _nest(_: Any, r: Request) -> Any:
 
 
 def _flatten(nest: Any, r: Request) -> Any:
-    program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug)
+    program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug, origins=not r.native)
     return replace(program, requirements=(*requirements(r.state.pipeline), *program.requirements))
 
 

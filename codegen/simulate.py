@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from tilewright.codegen import abi, externs, runtime, target
+from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
-from tilewright.codegen.compile import raise_kernel_code
-from tilewright.codegen.emit import counter_count, decode_counters, emit
-from tilewright.codegen.entry import invoke, scalar_slot
-from tilewright.codegen.interface import CONTIGUOUS, argument_roles
-from tilewright.codegen.jit import load
-from tilewright.codegen.lower import Request, lower
-from tilewright.codegen.physical import pack, physical_shape, unpack
-from tilewright.hw import Account, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
+from tilewright.codegen.emit import Tally
+from tilewright.hw import Account, Footprint, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
 from tilewright.lang import intervals, ir, simplify
-from tilewright.lang.binding import Bound, bind, check_sizes, index_value
+from tilewright.lang.binding import Bound, check_sizes, index_value
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
-from tilewright.lang.reference import structured
 from tilewright.schedule.registers import Registers
 from tilewright.schedule.state import State
 
@@ -69,40 +59,15 @@ def simulate(
 def run(
     p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any]
 ) -> Simulation:
-    from tilewright.lang.samples import random_inputs
+    found: list[Footprint] = []
 
-    values = {**random_inputs(p, sizes, seed=0), **inputs}
-    bound = bind(p, (), values, dict(sizes))
-    classes = (CONTIGUOUS,) * len(argument_roles(p))
-    symbol = abi.symbol(p.name, "simulated")
-    program = lower(Request(state, mode, symbol, classes, native=False)).program
-    footprint = footprints(machine, live_points(program, bound))
-    check_capacity(machine, footprint)
-    text = emit(program, instrument=True)
-    image = target.optimize_and_emit(text, extra_symbols=externs.symbols(p))
-    library = load(image, (symbol,), externs.addresses(p))
-    shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
-    given = [state.given.get(o.func.name) for o in p.outputs]
-    outputs = [
-        np.empty(n if m is None else physical_shape(m, n), o.dtype.np)
-        for o, n, m in zip(p.outputs, shapes, given, strict=True)
-    ]
-    counters = np.zeros(counter_count(program), np.int64)
-    arrays = [np.ascontiguousarray(bound.arrays[a.name]) for a in p.arrays]
-    arrays = [
-        pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)
-    ]
-    data = [*arrays, *(np.ascontiguousarray(t.values) for t in p.tables), *outputs]
-    context = runtime.context(1)
-    code = invoke(
-        library.address(symbol), ctypes.addressof(context), [*data, counters], [bound.sizes[n] for n in p.sizes],
-        [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
-    )  # fmt: skip
-    if code:
-        raise_kernel_code(code, p, state, mode)
-    account = Account(p.name, machine.name, dict(bound.sizes), tuple(_traffic(program, counters, machine)), footprint)
-    logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
-    return Simulation(account, structured(p.structure, logical))
+    def fits(program: L.Program, bound: Bound) -> None:
+        found.extend(footprints(machine, live_points(program, bound)))
+        check_capacity(machine, found)
+
+    done = instrumented.run(p, state, sizes, mode, inputs, fits)
+    traffic = tuple(_traffic(done.program, done.tally, machine))
+    return Simulation(Account(p.name, machine.name, dict(done.bound.sizes), traffic, tuple(found)), done.result)
 
 
 def _registers(machine: Machine) -> Registers | None:
@@ -114,12 +79,11 @@ def _registers(machine: Machine) -> Registers | None:
     return Registers(width, memory.capacity // width)
 
 
-def _traffic(program: L.Program, counters: np.ndarray, machine: Machine) -> Iterator[Traffic]:
-    counts = decode_counters(program, counters.tolist())
+def _traffic(program: L.Program, tally: Tally, machine: Machine) -> Iterator[Traffic]:
     buffers = {b.name: b for b in program.arguments}
     buffers |= {s.buffer.name: s.buffer for s in L.walk(program.body) if isinstance(s, L.Allocate)}
     for name, b in buffers.items():
-        reads, writes = counts.loads[name], counts.stores[name]
+        reads, writes = (sum(n for (_, b), n in t.items() if b == name) for t in (tally.loads, tally.stores))
         if reads or writes:
             n = b.dtype.bytes
             memory = machine.memory(b.memory).name

@@ -56,11 +56,11 @@ def copy(
 
 
 def define(body: Body, target: Tensor, box: Box, prefix: str, shape: Shape | None) -> NestNode:
-    """A pure definition computed into `target` over `box`."""
+    """The first definition of a Func, which has updates, computed into `target` over `box`."""
 
     def leaf(at: tuple[Node, ...]) -> NestNode:
         env = dict(zip(body.lhs, at, strict=True))
-        return Assign(prefix, target, at, tuple(ir.substitute(body.values, env)))
+        return Assign(f"{body.func.name}.init", target, at, tuple(ir.substitute(body.values, env)))
 
     return _loops(box, prefix, shape, leaf, isinstance(target, Tile))
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.emit.counters import (
-    Counts,
-    counter_count,
-    counter_layout,
-    decode_counters,
-    memory_layout,
-)
+from tilewright.codegen.emit.counters import Tally, counter_count, counter_layout, decode_counters
 from tilewright.codegen.emit.function import emit_program
 from tilewright.codegen.emit.region import Shared
 from tilewright.codegen.loops import Program
 
-__all__ = ["Counts", "counter_count", "counter_layout", "decode_counters", "emit", "memory_layout"]
+__all__ = ["Tally", "counter_count", "counter_layout", "decode_counters", "emit"]
 
 
 def emit(program: Program, *, instrument: bool = False, aliases: frozenset[frozenset[str]] = frozenset()) -> str:

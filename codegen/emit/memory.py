@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.codegen.emit import convert
 from tilewright.codegen.emit.builder import float_text, memory_type, shaped, splat, suffix, value_type
-from tilewright.codegen.emit.counters import count
+from tilewright.codegen.emit.counters import LOADS, STORES, count
 from tilewright.codegen.emit.index import Access, address, alignment, lane_addresses
 from tilewright.codegen.emit.region import Region, Value
 from tilewright.codegen.loops import Buffer
@@ -51,7 +51,7 @@ def load(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
         return _load_uniform(r, b, Access(a.terms, const), mask)
     assert r.lanes is not None
     n = r.lanes.n
-    count(r, b, "load", n, mask)
+    count(r, b, LOADS, n, mask)
     if mask is not None and not mask[1]:
         raw = _load_if(r, b, a, mask[0])
     else:
@@ -65,7 +65,7 @@ def _load_uniform(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
     if mask is not None:
         assert not mask[1] or r.lanes is not None
         m = f.any(mask[0], r.lanes.n) if mask[1] and r.lanes else mask[0]
-    count(r, b, "load", 1, None if m is None else (m, False))
+    count(r, b, LOADS, 1, None if m is None else (m, False))
     p = address(r, b, a.terms, a.const)
     align = alignment(b, a.terms, a.const)
     if m is not None:
@@ -190,18 +190,18 @@ def store(r: Region, b: Buffer, a: Access, value: Value, stream: bool = False) -
     aligned places go past the caches."""
     f, t = r.f, b.dtype
     if r.lanes is None:
-        count(r, b, "store", 1)
+        count(r, b, STORES, 1)
         x = convert.narrow(f, t, 0, value[0])
         p, align = address(r, b, a.terms, a.const), alignment(b, a.terms, a.const)
         f.do(f"store {memory_type(t)} {x}, ptr {p}, align {align}")
         return
     n, s = r.lanes.n, value_type(t.compute)
     if a.uniform and not value[1]:  # the same element and value in all lanes, of which one at least is active
-        count(r, b, "store", 1)
+        count(r, b, STORES, 1)
         x = convert.narrow(f, t, 0, value[0])
         f.do(f"store {memory_type(t)} {x}, ptr {address(r, b, a.terms, a.const)}, align {t.bytes}")
         return
-    count(r, b, "store", n, (r.mask, True) if r.mask else None)
+    count(r, b, STORES, n, (r.mask, True) if r.mask else None)
     x = convert.narrow(f, t, n, value[0] if value[1] else f.broadcast(s, value[0], n))
     d = step(a)
     if d == 1:

@@ -15,7 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.codegen.emit.builder import Function, Module, value_type
-from tilewright.codegen.loops import UNROLL, VECTORIZE, Allocate, Buffer, For, Program, Stmt, Store, children, walk
+from tilewright.codegen.loops import (
+    UNROLL,
+    VECTORIZE,
+    Allocate,
+    Buffer,
+    Call,
+    For,
+    Program,
+    Stmt,
+    Store,
+    children,
+    walk,
+)
 from tilewright.lang.errors import CompileError
 from tilewright.lang.ir import Node, is_const, postorder
 from tilewright.lang.simplify import Linear, sub
@@ -64,6 +76,7 @@ class Shared:
     buffers: tuple[Buffer, ...] = ()
     lanes: int = 1
     related: dict[Buffer, tuple[Buffer, ...]] = field(default_factory=dict)
+    counters: dict[Any, int] = field(default_factory=dict)  # of instrumented kernels, see `counters`
 
     def __post_init__(self) -> None:
         statements = list(walk(self.program.body))
@@ -116,6 +129,8 @@ class Shared:
                     own: tuple[Buffer, ...] = ()
                     if isinstance(t, Store):
                         own = tuple(b for target, _ in t.targets for b in self.related[target])
+                    elif isinstance(t, Call):
+                        own = tuple(b for v in t.out for b in self.related[v.buffer])
                     elif isinstance(t, Allocate):
                         own = (t.buffer,)
                     self.written[t] = _union([frozenset(own), *(self.written[c] for c in children(t))])
@@ -155,12 +170,14 @@ class Region:
         self.code: str | None = None  # where an early return leaves its code
         self.memo: dict[Any, tuple[str, bool, tuple | None]] = {}
         self.undo: list[Any] = []
+        self.by_lanes: dict[Any, dict[Any, Any]] = {}  # the memo at the end of vector loops, of instrumented kernels
         self.versions: dict[Buffer, int] = dict.fromkeys(shared.buffers, 0)
         self.env: dict[Node, Any] = dict(parent.env) if parent else {}
         self.env_linear: dict[Node, Linear] = dict(parent.env_linear) if parent else {}
         self.depth: dict[Node, int] = {}
         self.lanes: Lanes | None = None
         self.mask: str | None = None
+        self.stage = ""  # whose statement is being emitted
         self.accesses: dict[Any, Any] = {}
 
     # the memo ---------------------------------------------------------------------------------------------
@@ -212,6 +229,7 @@ class Region:
         finally:
             for k in self.undo:
                 self.memo.pop(k, None)
+                self.by_lanes.pop(k, None)
             self.undo = outer
 
     @contextmanager
@@ -225,9 +243,23 @@ class Region:
         accesses, self.accesses, self.lanes = self.accesses, {}, lanes
         try:
             with self.scope():
+                if self.shared.instrument:
+                    self._restore(lanes)
                 yield
+                known = {k: self.memo[k] for k in self.undo if k in self.memo}
         finally:
             self.accesses, self.lanes = accesses, None
+        if self.shared.instrument:
+            self.by_lanes[lanes] = known
+            self.undo.append(lanes)
+
+    def _restore(self, lanes: Lanes) -> None:
+        """What an unrolled copy of the same vector loop has loaded: machine code keeps it in a register, and counters
+        are to count that once."""
+        for k, v in self.by_lanes.get(lanes, {}).items():
+            if k not in self.memo:
+                self.memo[k] = v
+                self.undo.append(k)
 
     # from outside -----------------------------------------------------------------------------------------
 

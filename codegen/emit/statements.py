@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.codegen.emit import memory
 from tilewright.codegen.emit.builder import memory_type
-from tilewright.codegen.emit.counters import count_live
+from tilewright.codegen.emit.counters import count_live, count_point
 from tilewright.codegen.emit.index import access, address, resolve
 from tilewright.codegen.emit.parallel import emit_parallel, hold, leave, release
 from tilewright.codegen.emit.region import Lanes, Region, bind, substituted, trip_count, unbind
@@ -64,12 +64,6 @@ def emit_statement(r: Region, s: Stmt) -> None:
         rule(r, s)
 
 
-def _fresh(r: Region) -> None:
-    """In instrumented kernels every statement loads anew, so that what counts is easy to say."""
-    if r.shared.instrument:
-        r.touch(r.versions)
-
-
 def _nothing(r: Region, s: Block) -> None:
     """An empty block."""
 
@@ -81,7 +75,6 @@ def _for(r: Region, s: For) -> None:
     trips = trip_count(s)
     if trips == 0:
         return
-    _fresh(r)
     if substituted(s):
         _unrolled(r, s, trips)
     elif s.mode == VECTORIZE:
@@ -186,7 +179,6 @@ def known(r: Region, c: Node) -> bool | None:
 
 
 def _if(r: Region, s: If) -> None:
-    _fresh(r)
     fixed = known(r, s.condition)
     if fixed is not None:
         if fixed:
@@ -238,7 +230,7 @@ def _masked(r: Region, mask: str, s: Stmt) -> None:
 
 
 def _store(r: Region, s: Store) -> None:
-    _fresh(r)
+    r.stage = "" if s.origin is None else s.origin.stage
     values = [value(r, v) for v in s.values]
     places = [access(r, i) for _, i in s.targets]
     prepare(r, [n for a in places for n in a.needs])  # an index may depend on what is about to be written
@@ -246,6 +238,10 @@ def _store(r: Region, s: Store) -> None:
         memory.store(r, b, a, x, s.stream)
     for b, _ in s.targets:
         r.touch(r.shared.related[b])
+    if r.shared.instrument and s.origin is not None:
+        never = known(r, s.origin.spare) is False
+        count_point(r, None if never else value(r, s.origin.spare))
+    r.stage = ""
 
 
 def _fence(r: Region, s: Fence) -> None:

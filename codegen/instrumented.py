@@ -1,0 +1,77 @@
+"""An instrumented run: the same lowered nest with counters in it. Values are those of the native run, bit for bit."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.codegen import abi, externs, runtime, stages, target
+from tilewright.codegen import loops as L
+from tilewright.codegen.compile import raise_kernel_code
+from tilewright.codegen.emit import Tally, counter_count, decode_counters, emit
+from tilewright.codegen.entry import invoke, scalar_slot
+from tilewright.codegen.interface import CONTIGUOUS, argument_roles
+from tilewright.codegen.jit import load
+from tilewright.codegen.lower import Request, lower
+from tilewright.codegen.physical import pack, physical_shape, unpack
+from tilewright.lang.binding import Bound, bind, index_value
+from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.reference import structured
+from tilewright.schedule.state import State
+
+
+@dataclass(frozen=True)
+class Run:
+    """What ran, the sizes and values that it was bound to, what it did, and the result as the kernel returns it."""
+
+    program: L.Program
+    bound: Bound
+    tally: Tally
+    result: Any
+
+
+def run(
+    p: Pipeline, state: State, sizes: Mapping[str, int], mode: str, inputs: Mapping[str, Any],
+    before: Callable[[L.Program, Bound], None] = lambda program, bound: None,
+) -> Run:  # fmt: skip
+    """Run `p` on contiguous arrays; inputs that are missing are made up (repeatable random values).
+
+    `before` sees the program before anything runs.
+    """
+    from tilewright.lang.samples import random_inputs
+
+    values = {**random_inputs(p, sizes, seed=0), **inputs}
+    bound = bind(p, (), values, dict(sizes))
+    classes = (CONTIGUOUS,) * len(argument_roles(p))
+    symbol = abi.symbol(p.name, "instrumented")
+    program = lower(Request(state, mode, symbol, classes, native=False)).program
+    before(program, bound)
+    text = emit(program, instrument=True)
+    image = target.optimize_and_emit(text, extra_symbols=(*externs.symbols(p), *stages.symbols(p)))
+    callbacks = stages.Callbacks(p)
+    library = load(image, (symbol,), {**externs.addresses(p), **callbacks.addresses})
+    shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
+    given = [state.given.get(o.func.name) for o in p.outputs]
+    outputs = [
+        np.empty(n if m is None else physical_shape(m, n), o.dtype.np)
+        for o, n, m in zip(p.outputs, shapes, given, strict=True)
+    ]
+    counters = np.zeros(max(1, counter_count(program)), np.int64)
+    arrays = [np.ascontiguousarray(bound.arrays[a.name]) for a in p.arrays]
+    arrays = [
+        pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)
+    ]
+    data = [*arrays, *(np.ascontiguousarray(t.values) for t in p.tables), *outputs]
+    with stages.running(runtime.context(1)) as context:
+        code = invoke(
+            library.address(symbol), ctypes.addressof(context), [*data, counters], [bound.sizes[n] for n in p.sizes],
+            [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
+        )  # fmt: skip
+    if code:
+        raise_kernel_code(code, p, state, mode)
+    logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
+    return Run(program, bound, decode_counters(program, counters.tolist()), structured(p.structure, logical))
