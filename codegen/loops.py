@@ -7,6 +7,7 @@
     Fence()                                 streaming stores before it are seen by all threads after it
     Allocate(buffer, body)                  the buffer lives while body runs; its content is undefined at first
     Prefetch(buffer, index, write)          a hint; any index is harmless
+    Call(stage, number, name, out, arguments)  a function of the user's fills the views `out` (see codegen.stages)
 
 Expressions here are nodes with these leaves: var (loop variables), size, scalar, const, and
 
@@ -90,7 +91,6 @@ class If(Stmt):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-@dataclass(frozen=True, eq=False, slots=True)
 class Origin:
     """What a store computes: `point` of `stage`, as the values of the definition's variables in those of the loops.
 
@@ -102,6 +102,7 @@ class Origin:
     spare: Node = FALSE
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Store(Stmt):
     """`stream`: whole aligned vectors go past the caches (a `Fence` follows before other threads read them).
     `origin` is for those who count and check; only instrumented and checked programs have it."""
@@ -109,8 +110,8 @@ class Store(Stmt):
     targets: tuple[tuple[Buffer, Node], ...]
     values: tuple[Node, ...]
     stream: bool = False
-
     origin: Origin | None = None
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fence(Stmt):
@@ -130,7 +131,6 @@ class Prefetch(Stmt):
     write: bool = False
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 @dataclass(frozen=True, eq=False, slots=True)
 class View:
     """A box of a buffer: the flat index of its first element; a coordinate, an extent and a step (in elements) an axis."""
@@ -167,6 +167,7 @@ class Call(Stmt):
         return (*self.out, *(v for a in self.arguments if isinstance(a, tuple) for v in a))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Program:
     """A whole kernel in loop IR.
 
@@ -239,4 +240,8 @@ def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> S
         case Prefetch(buffer, index, write):
             (index,) = fn((index,))
             return Prefetch(buffer, index, write)
+        case Call(out=out, arguments=arguments):
+            views = {v: v.replaced(fn(v.nodes)) for v in s.views}
+            given = tuple(fn((a,))[0] if isinstance(a, Node) else tuple(views[v] for v in a) for a in arguments)
+            return replace(s, out=tuple(views[v] for v in out), arguments=given)
     raise TypeError(s)
