@@ -57,6 +57,10 @@ def packed_panel(s: Schedule, tensor: str, at: str, axes: str, axis: str, width:
     return s.cache_read(tensor, at=at, memory=memory, layout=layout).func
 
 
-def line_buffer(s: Schedule, func: str, at: str, axis: str, lines: int) -> None:
-    """Computed a line at a time in the loop `at`, the last `lines` of them kept: a sliding window in a ring of lines."""
-    s[func].compute_at(at).store_root().fold_storage(axis, lines)
+def line_buffer(s: Schedule, func: str, at: str, axis: str, lines: int, within: str | None = None) -> None:
+    """Computed a line at a time in the loop `at`, the last `lines` of them kept: a sliding window in a ring of lines.
+
+    The ring lives for the whole run, or for one iteration of the loop `within` (a strip, say), where it starts anew.
+    """
+    f = s[func].compute_at(at)
+    (f.store_at(within) if within else f.store_root()).fold_storage(axis, lines)

@@ -65,3 +65,12 @@ def test_line_buffer_keeps_three_lines_and_computes_each_once() -> None:
     assert account.of("dram", "across").writes == (19 + 2) * 31
     (main,) = (f for f in account.footprint if f.memory == "dram")
     assert {b.name: b.size for b in main.buffers} == {"across": 3 * 31 * 4}
+
+
+def test_line_buffer_within_strips_starts_anew_in_each() -> None:
+    s = blur.schedule()
+    idioms.parallel_strips(s, "out", "y", 5)
+    idioms.line_buffer(s, "across", "out.y_p", "y", 3, within="out.y")
+    check(blur, s, arrays((19, 31)))
+    account = blur.simulate(s, machine="toy", sizes={"H": 19, "W": 31}).account
+    assert account.of("dram", "across").writes == (19 + 4 * 2) * 31
