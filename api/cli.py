@@ -99,6 +99,9 @@ def _parser() -> argparse.ArgumentParser:
         "--machine", required=True, metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file"
     )
 
+    made = command("count", _count, "count evaluations, loads, stores and allocations of an instrumented run")
+    _about_kernel(made, runs=True)
+
     made = command("machines", _machines, "list the machines that come with the library")
     made.add_argument(
         "name", nargs="?", metavar="NAME", help="print the file of this machine (a preset, or a TOML file)"
@@ -227,6 +230,14 @@ def _simulate(args: argparse.Namespace) -> int:
     from tilewright.commands import simulate
 
     found = simulate(args.target, machine=args.machine, scalars=args.scalar, **_options(args))
+    print(found.to_json() if args.json else found)
+    return GOOD
+
+
+def _count(args: argparse.Namespace) -> int:
+    from tilewright.commands import count
+
+    found = count(args.target, scalars=args.scalar, **_options(args))
     print(found.to_json() if args.json else found)
     return GOOD
 

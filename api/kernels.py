@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.lang import reference as reference_path
 from tilewright.lang.binding import bind, check_sizes, exported
-from tilewright.lang.errors import ArgumentError, DefinitionError, ScheduleError, user_location
+from tilewright.lang.errors import ArgumentError, DefinitionError, user_location
 from tilewright.lang.extents import required_inputs
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.trace import Interface, read_interface, trace
 from tilewright.lang.types import ArraySpec, DType, DTypeVar, from_numpy
+from tilewright.schedule.causes import refuse
+
+if TYPE_CHECKING:
+    from tilewright.codegen.count import Counts
 
 MODES = ("strict", "contract", "fast")
 
@@ -32,7 +36,8 @@ def check_mode(mode: str) -> str:
 
 
 class Kernel:
-    """A kernel: calling it computes with a default schedule; see `schedule`, `compile`, `reference`, `simulate`.
+    """A kernel: calling it computes with a default schedule; see `schedule`, `compile`, `reference`, `simulate`,
+    `count`.
 
     `statics` (keyword-only parameters without a tilewright type) and type parameters select a specialised pipeline.
     """
@@ -63,6 +68,15 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.__name__}>"
+
+    def __str__(self) -> str:
+        """The text form, which `tw.parse_kernel` reads; without one while static values or types are open."""
+        from tilewright.lang.text import print_kernel
+
+        try:
+            return print_kernel(self.pipeline()).rstrip("\n")
+        except (ArgumentError, DefinitionError):
+            return repr(self)
 
     # The pipeline -------------------------------------------------------------------------------------------
 
@@ -215,15 +229,14 @@ class Kernel:
         """The pipeline of a schedule, which must be one of this kernel."""
         p = getattr(schedule, "pipeline", None)
         if not isinstance(p, Pipeline):
-            raise ScheduleError(
-                f"{schedule!r} is no schedule", code="schedule.kind", where=user_location(),
-                hint=f"make one with kernel.schedule(), or read one: tw.parse_schedule(text, {self.__name__})",
+            raise refuse(
+                f"{schedule!r} is no schedule", "kind",
+                f"make one with kernel.schedule(), or read one: tw.parse_schedule(text, {self.__name__})",
             )  # fmt: skip
         if not any(p.digest == q.digest for q in self._pipelines.values()):
-            raise ScheduleError(
-                f"this schedule is for another algorithm: {p.name}, not {self.__name__}", code="schedule.algorithm",
-                where=(user_location(), p.location),
-                hint="a schedule belongs to one algorithm: make one with kernel.schedule()",
+            raise refuse(
+                f"this schedule is for another algorithm: {p.name}, not {self.__name__}", "algorithm",
+                "a schedule belongs to one algorithm: make one with kernel.schedule()", (user_location(), p.location),
             )  # fmt: skip
         return p
 
@@ -246,6 +259,19 @@ class Kernel:
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
         return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs)
+
+    def count(
+        self, schedule: Any = None, *, sizes: Mapping[str, int], mode: str | None = None, inputs: Any = None
+    ) -> Counts:
+        """What the schedule does at these sizes, in exact numbers: points of each definition that are computed,
+        elements loaded and stored, buffers made and their bytes.
+
+        `inputs` are arrays and scalars by name; what is missing is made up (repeatable random values).
+        """
+        from tilewright.codegen.count import count
+
+        p = self.pipeline() if schedule is None else self._scheduled(schedule)
+        return count(p, schedule, sizes, check_mode(mode or self.mode), inputs)
 
 
 def _type_of(name: str, value: Any) -> DType:

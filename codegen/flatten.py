@@ -272,7 +272,7 @@ class _Flattener:
             targets.append((p.buffer, p.offset(indices)))
             stream = stream or p.storage.stream
         values = tuple(ir.node("cast", i64, (v,)) if v.dtype is index else v for v in values)
-        return L.Store(tuple(targets), values, stream, L.Origin(n.stage) if self.origins else None)
+        return L.Store(tuple(targets), values, stream, L.Origin(n.stage, n.point, n.spare) if self.origins else None)
 
     def call(self, n: Call, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
         """A function of the user's, on views; nothing is called where nothing is asked for."""

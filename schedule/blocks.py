@@ -21,6 +21,7 @@ from tilewright.lang.regions import domain, executed
 from tilewright.schedule import fusing
 from tilewright.schedule.nest import Allocation, Guard, LoopNode, NestNode, Produce, sequence
 from tilewright.schedule.online import emitted
+from tilewright.schedule.points import stage_points
 from tilewright.schedule.ranges import ONE, Range
 from tilewright.schedule.state import REPAIR, Group, Key, Stage
 
@@ -140,5 +141,5 @@ def _reached(b: Builder, s: Stage, waiting: Sequence[str]) -> set[str]:
 def _part(b: Builder, s: Stage) -> NestNode:
     built = b.funcs[s.key[0]]
     label = "repair" if s.key[1] == REPAIR else "update"
-    made = Produce(label, s.key[0], built.state.func, built.region, b.stage(s))
+    made = Produce(label, s.key[0], built.state.func, built.region, b.stage(s), points=stage_points(b, (s,)))
     return Guard(built.guard, made) if built.guard is not ir.TRUE and s.key[0] in b.exposed else made

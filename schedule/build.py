@@ -26,12 +26,14 @@ from tilewright.schedule.nest import (
     Guard,
     Nest,
     NestNode,
+    Points,
     PrefetchNode,
     Produce,
     Storage,
     sequence,
 )
 from tilewright.schedule.peeling import loop_node
+from tilewright.schedule.points import assignment, box_points, stage_points, window
 from tilewright.schedule.prove import Facts
 from tilewright.schedule.ranges import (
     ONE,
@@ -61,6 +63,7 @@ class Built:
     guard: Node = ir.TRUE  # where it fails, nothing that reads this Func runs
     stages: dict[Key, StageRanges] = field(default_factory=dict)
     sites: dict[Key, Site] = field(default_factory=dict)  # of stages that stand elsewhere (in a block loop)
+    asked: Box = ()  # what is read of it, before tails, bounds or alignment make it larger
 
     def around(self, key: Key) -> Site:
         """The loops around those of one of its stages."""
@@ -101,12 +104,13 @@ class Builder:
                 continue  # made with the first member
             fs = self.state.funcs[name]
             uses = [*self._output_uses(fs.func), *self._consumed(fs)]
-            boxes = [u.box for u in uses]
+            boxes, asked = [u.box for u in uses], ()
             if isinstance(fs.func, InoutFunc):
                 extents = extension.known(fs.func.inout.extents, self.sizes)  # type: ignore[union-attr]
                 region = tuple(Interval(ZERO, simplify.sub(e, ONE)) for e in extents)
             elif boxes:
-                region = self._extended(fs, self._closed(fs, _hull(boxes)))
+                region = self._closed(fs, _hull(boxes))
+                asked, region = region, self._extended(fs, region)
             else:
                 continue  # nothing needs it
             site = self._site(fs.compute)
@@ -121,7 +125,7 @@ class Builder:
                 whole = frozenset[int]().union(*map(padding.whole_axes, stages))
                 region, notes = slide(region, between, [self.bodies[s.key] for s in stages], whole)
                 self.slides[name] = notes
-            built = Built(fs, needed, region, site)
+            built = Built(fs, needed, region, site, asked=asked)
             built.sites = blocks.sites(self, built, stages)
             if uses and not isinstance(fs.func, InoutFunc):
                 built.guard = idle.once(any_runs(uses), between)
@@ -295,6 +299,10 @@ class Builder:
 
     # Storage ------------------------------------------------------------------------------------------------
 
+    def stored_inside(self, name: str) -> Site:
+        """The loops around the place where a Func is stored."""
+        return self._site(self.state.funcs[name].stored)
+
     def storages(self, name: str) -> tuple[Storage, ...]:
         """The buffers of a Func at the place where it is stored."""
         fs, built = self.state.funcs[name], self.funcs[name]
@@ -360,13 +368,15 @@ class Builder:
     def _copy_out(self, name: str) -> NestNode:
         """An output that lives in a buffer of ours is copied to its array."""
         f = self.state.funcs[name].func
-        out = []
+        out: list[NestNode] = []
+        copied: list[Points] = []
         for k, o in enumerate(self.state.pipeline.outputs):
             if o.func is f:
                 box = extension.known_box(tuple(extension.output_range(o, j) for j in range(f.rank)), self.sizes)
-                target = tiles.OutputArray(o, k)
-                out.append(tiles.copy(f, target, box, f"{o.name}.copy{k}", components=(o.component,)))
-        return Produce("copy", name, f, self.funcs[name].region, sequence(*out))
+                target, prefix = tiles.OutputArray(o, k), f"{o.name}.copy{k}"
+                out.append(tiles.copy(f, target, box, prefix, components=(o.component,)))
+                copied.append(box_points(prefix, f, box))
+        return Produce("copy", name, f, self.funcs[name].region, sequence(*out), points=tuple(copied))
 
     def _check_places(self) -> None:
         for name, fs in self.state.funcs.items():
@@ -387,7 +397,8 @@ class Builder:
                 continue
             items.append(self.stage(s))
         ahead = built.state.slots > 1
-        made = Produce("produce", name, built.state.func, built.region, sequence(*items), asynchronous=ahead)
+        made = Produce("produce", name, built.state.func, built.region, sequence(*items), asynchronous=ahead,
+                       points=stage_points(self, stages), **window(self, name))  # fmt: skip
         return Guard(built.guard, made) if built.guard is not ir.TRUE and name in self.exposed else made
 
     def stage(self, s: Stage) -> NestNode:
@@ -425,7 +436,7 @@ class Builder:
         def leaf(tensor: Tensor) -> NestNode:
             roots = ir.substitute((*body.lhs, *body.values), _redirected(body, ranges.values, tensor))
             n = len(body.lhs)
-            return Assign(address, tensor, tuple(roots[:n]), tuple(roots[n:]))
+            return assignment(self, s, ranges, tensor, tuple(roots[:n]), tuple(roots[n:]))
 
         def enter(depth: int, tensor: Tensor) -> NestNode:
             if depth == len(ranges.loops):
@@ -515,7 +526,8 @@ class Builder:
         shape = tiles.Shape(extents, cache.memory == "reg", self._lanes(s, ranges, depth))
         before = self._tile_start(s, ranges, depth, tile, whole, shape)
         after = tiles.copy(tile, f, own, f"{cache.name}.store", shape)
-        drain = Produce("store", cache.name, tile, own, after, asynchronous=cache.slots > 1)
+        drain = Produce("store", cache.name, tile, own, after, asynchronous=cache.slots > 1,
+                        points=(box_points(f"{cache.name}.store", f, own),))  # fmt: skip
         body = sequence(*before, enter(depth + 1, tile), drain)
         return body if cache.slots > 1 else Allocation(store, body)
 
@@ -555,11 +567,15 @@ class Builder:
         assert cache is not None
         if s.key[1] < 0:
             return []  # the pure definition writes every point
-        load = Produce("load", cache.name, tile, whole, tiles.copy(f, tile, whole, f"{cache.name}.load", shape))
+        copied = tiles.copy(f, tile, whole, f"{cache.name}.load", shape)
+        load = Produce("load", cache.name, tile, whole, copied,
+                       points=(box_points(f"{cache.name}.load", f, whole),))  # fmt: skip
         if s.key[1] > 0 or self._folded_init(s.key[0]) is None:
             return [load]
         init = self.bodies[(s.key[0], -1)]
-        fresh = Produce("init", cache.name, tile, whole, tiles.define(init, tile, whole, f"{cache.name}.init", shape))
+        defined = tiles.define(init, tile, whole, f"{cache.name}.init", shape)
+        fresh = Produce("init", cache.name, tile, whole, defined,
+                        points=(box_points(f"{f.name}.init", f, whole),))  # fmt: skip
         first: Node = ir.TRUE
         for x in ranges.loops[: depth + 1]:
             if x.reduction:

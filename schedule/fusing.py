@@ -22,6 +22,7 @@ from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node
 from tilewright.schedule.nest import Allocation, Guard, NestNode, Produce, sequence
 from tilewright.schedule.peeling import loop_node
+from tilewright.schedule.points import stage_points
 from tilewright.schedule.ranges import Range, StageRanges
 from tilewright.schedule.state import SHIFT, Key, Loop, Place, Split, Stage, State, refuse
 
@@ -290,7 +291,8 @@ def produce_all(b: Builder, names: Iterable[str]) -> list[NestNode]:
 def _named(b: Builder, unit: Sequence[Key], body: NestNode) -> NestNode:
     for key in reversed(unit):
         built = b.funcs[key[0]]
-        body = Produce("produce", key[0], built.state.func, built.region, body)
+        promised = stage_points(b, (b.state.stages[key],), alone=False)
+        body = Produce("produce", key[0], built.state.func, built.region, body, points=promised)
     return body
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilewright.lang.errors import Location
 from tilewright.lang.func import Tensor
 from tilewright.lang.intervals import Interval
-from tilewright.lang.ir import Node
+from tilewright.lang.ir import FALSE, TRUE, Node
 from tilewright.lang.types import DType
 from tilewright.schedule.layout import IndexMap
 
@@ -95,10 +96,25 @@ class Allocation(NestNode):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Points:
+    """What is promised of a stage where it is computed: every point of `box`, a range for each variable in `roots`,
+    for which all `predicates` hold is computed once. Nothing is computed where `condition` fails."""
+
+    stage: str
+    roots: tuple[Node, ...]
+    box: Box
+    predicates: tuple[Node, ...] = ()
+    condition: Node = TRUE
+    location: Location | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Produce(NestNode):
     """The computation of (a stage of) `tensor` over `region`; `label` says what it is (produce, load, store...).
 
     `asynchronous`: a copy of a ring's slot, which may run ahead of (or behind) what stands after it.
+    `points` is what the stages inside compute. Where a window slides, the whole window `needed` is there after it:
+    what was computed since the loop variables `kept`, those outside of the storage, last changed is still there.
     """
 
     label: str
@@ -107,16 +123,40 @@ class Produce(NestNode):
     region: Box
     body: NestNode
     asynchronous: bool = False
+    points: tuple[Points, ...] = ()
+    needed: Box | None = None
+    kept: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Assign(NestNode):
-    """tensor.components[indices] = values; all values are read before any is written."""
+    """tensor.components[indices] = values; all values are read before any is written.
+
+    `point`: the values of the definition's variables, in the order of `Points.roots`. Where `spare` holds, the point
+    was computed before (a tail that moves back) or nobody needs it.
+    """
 
     stage: str
     tensor: Tensor
     indices: tuple[Node, ...]
     values: tuple[Node, ...]
+    point: tuple[Node, ...] = ()
+    spare: Node = FALSE
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call(NestNode):
+    """The user's stage `called`, number `number` of the program, fills `region` of `tensor`.
+
+    `arguments`: for each box the tensor and, for each of its components, what is needed of it; else a scalar's node.
+    """
+
+    stage: str
+    called: str
+    number: int
+    tensor: Tensor
+    region: Box
+    arguments: tuple[tuple[Tensor, tuple[Box, ...]] | Node, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -101,7 +101,13 @@ class Simplifier:
             case Assign():
                 roots = self.values((*n.indices, *n.values))
                 rank = len(n.indices)
-                return replace(n, indices=roots[:rank], values=roots[rank:])
+                return replace(n, indices=roots[:rank], values=roots[rank:])  # point and spare stay true
+            case Call():
+                given = tuple(
+                    self.values((a,))[0] if isinstance(a, Node) else (a[0], tuple(map(self.box, a[1])))
+                    for a in n.arguments
+                )
+                return replace(n, region=self.box(n.region), arguments=given)
             case PrefetchNode():
                 return replace(n, region=self.box(n.region))
         raise TypeError(n)

@@ -8,8 +8,8 @@ that loop's bounds, the rest become guards at the outermost place where they are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tilewright.lang import ir, simplify
@@ -46,7 +46,8 @@ class StageRanges:
     """All loops of a stage, outermost first; `values` gives each variable of the definition; `guards` are known
     before the first loop. `shifts` are (extent, factor) pairs: the shifted form needs extent >= factor. `spare` are
     the guards that only keep pure variables inside their region: where results are private, they may be left out.
-    `ends` gives the values with the tails of splits within splits put in, where loops that make them up are inside."""
+    `ends` gives the values with the tails of splits within splits put in, where loops that make them up are inside.
+    Where one of `again` holds, a tail that moved back computes a point once more."""
 
     loops: tuple[Range, ...]
     values: Mapping[Node, Node]
@@ -55,6 +56,7 @@ class StageRanges:
     shifts: tuple[tuple[Node, int], ...]
     spare: frozenset[Node]
     ends: Callable[[frozenset[Node]], Mapping[Node, Node]]
+    again: tuple[Node, ...] = ()
 
     def env(self, depth: int) -> dict[Node, Interval]:
         """The range of each variable of the definition inside the first `depth` loops (these stand for themselves)."""
@@ -204,6 +206,7 @@ def stage_ranges(
     shifts = [x for x in shifts if x[0].op != "const"]
     loops = dict(relative)
     nested: set[Split] = set()
+    again: list[Node] = []
 
     def condition(t: Split, value: Node) -> Node:
         e = extents[t.parent]
@@ -213,6 +216,8 @@ def stage_ranges(
             where += nonnegative(simplify.sub(simplify.sub(e, ONE), value))
             if t.parent not in roots:
                 nested.add(t)
+        if not guard and _may_shift(t, extents):
+            again.append(simplify.compare("lt", value, simplify.mul(relative[t.outer], integer(t.factor))))
         return value
 
     _made_up(stage, extents, relative, condition)
@@ -234,7 +239,8 @@ def stage_ranges(
         conditions.extend(_conjuncts(ir.substitute((p,), values)[0]))
     spare = frozenset(pure_conditions) - frozenset(conditions)
     every = list(dict.fromkeys((*pure_conditions, *conditions)))
-    return _walk(stage, shown, extents, caps, lows, based, vars_, every, values, domain, tuple(shifts), spare, ends)
+    made = _walk(stage, shown, extents, caps, lows, based, vars_, every, values, domain, tuple(shifts), spare, ends)
+    return replace(made, again=tuple(again)) if again else made
 
 
 def _may_shift(t: Split, extents: Mapping[str, Node]) -> bool:

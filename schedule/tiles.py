@@ -50,8 +50,9 @@ def copy(
             ir.node("load", source.dtypes[k].compute, at, (source, k))  # type: ignore[attr-defined]
             for k in which
         )
-        return Assign(prefix, target, at, values)
+        return Assign(prefix, target, at, values, at, beyond(at))
 
+    beyond = _beyond(box, isinstance(target, Tile))
     return _loops(box, prefix, shape, leaf, isinstance(target, Tile))
 
 
@@ -60,9 +61,25 @@ def define(body: Body, target: Tensor, box: Box, prefix: str, shape: Shape | Non
 
     def leaf(at: tuple[Node, ...]) -> NestNode:
         env = dict(zip(body.lhs, at, strict=True))
-        return Assign(f"{body.func.name}.init", target, at, tuple(ir.substitute(body.values, env)))
+        values = tuple(ir.substitute(body.values, env))
+        return Assign(f"{body.func.name}.init", target, at, values, at, beyond(at))
 
+    beyond = _beyond(box, isinstance(target, Tile))
     return _loops(box, prefix, shape, leaf, isinstance(target, Tile))
+
+
+def _beyond(box: Box, private: bool) -> Callable[[tuple[Node, ...]], Node]:
+    """When a point is outside of `box`: there is room for it in a private tile, so that guards may go."""
+
+    def outside(at: tuple[Node, ...]) -> Node:
+        out: Node = ir.FALSE
+        for i, r in zip(at, box, strict=True):
+            assert r.hi is not None
+            c = simplify.compare("gt", i, r.hi)
+            out = c if out is ir.FALSE else out if c is ir.FALSE else ir.node("or", c.dtype, (out, c))
+        return out
+
+    return outside if private else lambda at: ir.FALSE
 
 
 _MOST_UNROLLED = 64  # iterations of the outer axes of a register tile

@@ -5,11 +5,13 @@
     commands.show("examples/matmul.py", schedule="expert").buffers
     commands.verify("examples/matmul.py", schedule="expert").ok
     commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
+    commands.count("examples/matmul.py", sizes=dict(M=64, N=64, K=64)).evaluations
 
 The demonstration is `tilewright.demo.demo`.
 """
 
 from tilewright.commands.cache import CacheReport, cache, cache_clear
+from tilewright.commands.count import count
 from tilewright.commands.machines import machines
 from tilewright.commands.show import Shown, show
 from tilewright.commands.simulate import simulate
@@ -17,6 +19,6 @@ from tilewright.commands.targets import Target, UsageError, find_target
 from tilewright.commands.verify import Step, Verification, verify
 
 __all__ = [
-    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "cache", "cache_clear", "find_target",
+    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "cache", "cache_clear", "count", "find_target",
     "machines", "show", "simulate", "verify",
 ]  # fmt: skip
