@@ -75,10 +75,11 @@ def check_schedules(
 
     Every result, and that of an `independent` implementation (best in f64, then cast), must lie within the kernel's
     error bound; in mode `strict` a schedule that may run there must give the reference's bits. A kernel whose own mode
-    is `strict` is judged by its bits alone. `statics` are the kernel's static values. Raises AssertionErrors.
+    is `strict` is judged by its bits alone. `statics` are the kernel's static values, which the functions that make
+    schedules get as well. Raises AssertionErrors.
     """
-    named = {"default": None} | {f.__name__: f() for f in schedules}
     statics = dict(statics or {})
+    named = {"default": None} | {f.__name__: f(**statics) for f in schedules}
     reference = kernel.reference(*args, **statics)
     strict_only = kernel.mode == "strict"
     p = kernel.pipeline(**statics)

@@ -1,6 +1,8 @@
 """Scaled dot-product attention in one pass: scores of a tile of queries and a block of keys, never all of them.
 
-The maximum, the sum and the weighted values of a row are kept up to date from block to block (`online`).
+The maximum, the sum and the weighted values of a row are kept up to date from block to block (`online`). With
+`causal`, the last query sees all keys, each query before it one key less; what no query of a tile sees is skipped.
+A query that sees no key at all gets 0/0, which is NaN.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ LOG2_E = 1.4426950408889634
 
 
 @tw.kernel
-def attention(Q: tw.f32[H, M, D], K: tw.f32[H, N, D], V: tw.f32[H, N, D], scale: tw.f32):
+def attention(Q: tw.f32[H, M, D], K: tw.f32[H, N, D], V: tw.f32[H, N, D], scale: tw.f32, *, causal=False):
     h, i, j, d = tw.vars("h i j d")
     k, e = tw.rdom(k=N), tw.rdom(e=D)
+    k = k.where(k <= i + N - M) if causal else k
     query, score, weight, sums, out = (tw.func(n) for n in ("query", "score", "weight", "sums", "out"))
     query[h, i, d] = Q[h, i, d] * (scale * LOG2_E)  # powers of two of these scores are those of e of the scaled ones
     score[h, i, j] = 0.0
@@ -44,9 +47,9 @@ def tile(s, stage, i, j, k):
     s.cache_write(stage.split(".")[0], at=f"{stage}.it", memory="reg")
 
 
-def unfused():
+def unfused(causal=False):
     """One head after the other: all of its scores, then softmax, then the product with the values."""
-    s = attention.schedule()
+    s = attention.schedule(causal=causal)
     s["out"].parallel("h").vectorize("d", VECTOR)
     for f in ("sums", "total", "weight", "largest", "score"):
         s[f].compute_at("out.h")
@@ -66,13 +69,14 @@ def pack(s):
     keys.compute_at("out.h").split("k", "kt", "kl", COLUMNS).reorder("h", "kt", "e", "kl").vectorize("kl")
 
 
-def expert():
+def expert(causal=False):
     """A tile of queries against a block of keys at a time; what both products read stands packed or in the cache."""
-    s = attention.schedule()
+    s = attention.schedule(causal=causal)
     s["out"].split("i", "io", "ii", QUERIES).parallel("h").vectorize("d", VECTOR)
     for f in ("sums", "total", "largest"):
         s[f].compute_at("out.io")
     s.online(["largest", "total", "sums"], over="k", block=KEYS)
+    s["sums_online.update"].partition("k_b", "never")  # the loops inside are parted, that is enough
     s["weight"].compute_at("k_b").vectorize("j", 2 * VECTOR)
     s["score"].compute_at("k_b")
     tile(s, "score.update", "i", "j", "e")
@@ -95,15 +99,20 @@ def inputs(H=2, M=100, N=150, D=40):
     return q, k, v, np.float32(D**-0.5)
 
 
-def independent(q, k, v, scale):
-    wide = special.softmax(np.einsum("hid,hjd->hij", np.float64(q), k) * scale, axis=2)
-    return np.float32(np.einsum("hij,hjd->hid", wide, v))
+def independent(q, k, v, scale, causal=False):
+    scores = np.einsum("hid,hjd->hij", np.float64(q), k) * scale
+    if causal:
+        scores[:, ~np.tri(*scores.shape[1:], scores.shape[2] - scores.shape[1], dtype=bool)] = -np.inf
+    with np.errstate(invalid="ignore"):  # of rows without a key
+        return np.float32(np.einsum("hij,hjd->hid", special.softmax(scores, axis=2), v))
 
 
-def check(**sizes):
+def check(causal=False, **sizes):
     args = inputs(**sizes)
-    testing.check_schedules(attention, SCHEDULES, args, independent=independent(*args))
+    testing.check_schedules(attention, SCHEDULES, args, independent(*args, causal), {"causal": causal})
 
 
 if __name__ == "__main__":
     check()
+    check(causal=True)
+    check(causal=True, M=150, N=100)  # the first 50 queries see nothing

@@ -89,7 +89,7 @@ def _group(b: Builder, g: Group, members: Sequence[str]) -> list[NestNode]:
     stored = tuple(st for n in b.stored_at.get(place, ()) for st in b.storages(n))
     if stored:
         body = Allocation(stored, body)
-    loop = LoopNode(b.state.loop_address(*place), x.name, x.var, start, stop, x.mode, x.reduction, body)
+    loop = LoopNode(b.state.loop_address(*place), x.name, x.var, start, stop, x.mode, x.reduction, body, x.part)
     return [*out, b.with_rings(driver, ranges, 0, loop)]
 
 

@@ -151,7 +151,8 @@ def check_groups(state: State) -> None:
 
     for g in state.groups:
         s = state.stages[g.key]
-        if s.loops != (Loop(g.loop, True),) or s.transforms or s.write_cache is not None:
+        loops = tuple(replace(x, part="auto") for x in s.loops)  # how much code it becomes is free
+        if loops != (Loop(g.loop, True),) or s.transforms or s.write_cache is not None:
             address = state.loop_address(g.key, g.loop)
             raise refuse(f"the block loop {address} runs in order, as a whole", "online-blocks",
                          "change the loops of the stages inside it")  # fmt: skip

@@ -274,6 +274,13 @@ def test_blocks_beyond_the_diagonal_are_not_entered():
     assert "io" in repr(loop.stop) and "M" in repr(loop.stop)
 
 
+def test_the_loop_over_blocks_may_be_left_whole():
+    s = fused(attention, causal=True)
+    s["o_online.update"].partition("k_b", "never")
+    s.check()
+    assert s.loops().loop("o_online.update.k_b").part == "never"
+
+
 def test_storage_types():
     """A running value of a storage type rounds at every step and repair; f64 beside f32."""
 
