@@ -81,31 +81,57 @@ from tilewright.lang.types import (
 )
 from tilewright.pipelines import Pipeline
 from tilewright.schedule import idioms
+from tilewright.schedule.causes import (
+    AddressError,
+    DependenceError,
+    ExtentError,
+    LoopError,
+    OnlineError,
+    OrderError,
+    PlaceError,
+    RaceError,
+    SharingError,
+    StorageError,
+    TailError,
+    WordingError,
+)
 from tilewright.schedule.registers import Registers, host_registers
-from tilewright.texts import parse_kernel, parse_schedule, read
+from tilewright.texts import parse_kernel, parse_schedule, read, write
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AddressError",
     "ArgumentError",
     "AssumptionError",
     "BoundsError",
     "CompileError",
     "DefinitionError",
+    "DependenceError",
     "Expr",
+    "ExtentError",
     "Extern",
     "Func",
     "Kernel",
+    "LoopError",
+    "OnlineError",
+    "OrderError",
     "Packed",
     "ParseError",
     "Pipeline",
+    "PlaceError",
     "RDom",
+    "RaceError",
     "Registers",
     "ScheduleError",
+    "SharingError",
+    "StorageError",
     "SymbolicUseError",
+    "TailError",
     "TilewrightError",
     "TypeRuleError",
     "Var",
+    "WordingError",
     "abs",
     "all",
     "any",
@@ -177,4 +203,5 @@ __all__ = [
     "u64",
     "vars",
     "wrap_around",
+    "write",
 ]  # fmt: skip

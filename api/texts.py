@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.kernels import Kernel, from_pipeline
-from tilewright.lang.errors import Location, ParseError, ScheduleError
+from tilewright.lang.errors import Location, ParseError
 from tilewright.lang.extern import Extern
 from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.causes import refuse
 
 if TYPE_CHECKING:
     from tilewright.schedule.schedule import Schedule
@@ -37,10 +38,10 @@ class TwFile:
         if len(found) == 1:
             return replay(found[0], p)
         others = ", ".join(dict.fromkeys(s.kernel for s in self.schedules))
-        raise ScheduleError(
+        raise refuse(
             f"{self.path} has {len(found) or 'no'} schedule{'s' * (len(found) != 1)} of {p.name}, and one is wanted",
-            code="schedule.several" if found else "schedule.none", where=Location(str(self.path), 1),
-            hint=f"it has schedules of {others}" if others else "it has no schedules",
+            "several" if found else "none", f"it has schedules of {others}" if others else "it has no schedules",
+            Location(str(self.path), 1),
         )  # fmt: skip
 
     def _only_kernel(self) -> Kernel:
@@ -69,8 +70,30 @@ def parse_schedule(text: str, kernel: Any, origin: str = "<text>") -> Any:
     return parse(text, _pipeline(kernel), origin=origin)
 
 
-def read(path: Path | str) -> TwFile:
-    """The kernels and schedules of a `.tw` file.
+def write(path: Path | str, *items: Kernel | Pipeline | Schedule) -> None:
+    """A `.tw` file of kernels and schedules, which `read` gives back; a file that is there already is replaced.
+
+    A schedule is written with its algorithm's hash, so that it is refused for any other version of it. Raises OSError
+    where the file can't be written, DefinitionError for a kernel whose static values or types are still open.
+    """
+    from tilewright.lang.text.blocks import format_tw
+
+    Path(path).write_text(format_tw(map(_block, items)), encoding="utf-8")
+
+
+def _block(item: Kernel | Pipeline | Schedule) -> str:
+    from tilewright.lang.text import print_kernel
+    from tilewright.schedule.schedule import Schedule
+    from tilewright.schedule.text import print_directives
+
+    if isinstance(item, Schedule):
+        machine = None if item.machine is None else item.machine.name
+        return print_directives(item.pipeline.name, item.directives, item.pipeline.digest, machine)
+    return print_kernel(_pipeline(item))
+
+
+def read(path: Path | str, externs: Iterable[Extern] = ()) -> TwFile:
+    """The kernels and schedules of a `.tw` file; `externs` are the functions (`tw.extern`) that its kernels name.
 
     Raises OSError where the file can't be read, and ParseError (file, line, column, what was expected).
     """
@@ -85,11 +108,12 @@ def read(path: Path | str) -> TwFile:
         blocks = read_tw(path)
     except UnicodeDecodeError:
         raise ParseError(f"{path} is no UTF-8 text", code="parse.encoding", where=Location(str(path), 1)) from None
+    known = tuple(externs)
     for block in blocks:
         if block.kind == "schedule":
             schedules += parse_schedules(block.text, block.origin, block.first_line)
             continue
-        p = parse(block.text, block.origin, block.first_line)
+        p = parse(block.text, block.origin, block.first_line, known)
         if p.name in kernels:
             raise ParseError(
                 f"there are two kernels {p.name}",

@@ -28,6 +28,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tilewright.lang.errors import user_frame
+
 VARIABLE = "TILEWRIGHT_CACHE_DIR"
 _MAGIC = b"TWOBJ\r\n\x1a"
 _VERSION = 1
@@ -209,8 +211,18 @@ def _folder() -> Path | None:
         _warned.add(folder)
     if first:
         text = f"{problem}: compiled kernels are neither read from it nor kept in it; {VARIABLE} moves the cache"
-        warnings.warn(CacheWarning(text), stacklevel=4)
+        _warn(CacheWarning(text))
     return None
+
+
+def _warn(warning: CacheWarning) -> None:
+    """At the user's line: the one that compiled something, wherever it did that."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(warning, stacklevel=3)
+        return
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(warning, CacheWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
 def pack(name: str, entry: Entry) -> bytes:

@@ -25,9 +25,10 @@ from tilewright.codegen.prepack import Packed, call, prepack
 from tilewright.codegen.runtime.executors import context_for
 from tilewright.lang.assumptions import assumptions, failure
 from tilewright.lang.binding import Bound, bind, folds, index_value
-from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, user_location
+from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
+from tilewright.schedule.causes import refuse
 from tilewright.schedule.state import State
 
 if TYPE_CHECKING:
@@ -409,16 +410,17 @@ def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[
 
     @functools.cache
     def state() -> State:
+        from tilewright.schedule.check import reassociated_at
         from tilewright.schedule.default import complete
         from tilewright.schedule.schedule import Schedule
 
         full = complete(Schedule(p) if schedule is None else schedule, mode)
         full.check()
         if mode == "strict" and full.state.reassociations:
-            raise ScheduleError(
+            raise refuse(
                 f"mode strict refuses to change the order of the float reduction {full.state.reassociations[0]}",
-                code="schedule.strict", where=user_location(),
-                hint="keep that loop serial, or compile with mode='contract'",
+                "strict", "keep that loop serial, or compile with mode='contract'",
+                (reassociated_at(full), user_location()),
             )  # fmt: skip
         return full.state
 

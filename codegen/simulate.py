@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from tilewright.codegen.emit import Tally
 from tilewright.hw import Account, Footprint, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
 from tilewright.lang import intervals, ir, simplify
 from tilewright.lang.binding import Bound, check_sizes, index_value
+from tilewright.lang.errors import Location
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
@@ -46,6 +47,7 @@ def simulate(
     `inputs` are arrays and scalars by name; what is missing is made up (repeatable random values). Raises
     CapacityError before anything runs if the staged buffers do not fit.
     """
+    from tilewright.schedule.check import placed_by
     from tilewright.schedule.default import complete
     from tilewright.schedule.schedule import Schedule
 
@@ -53,17 +55,19 @@ def simulate(
     check_sizes(p, sizes)
     full = complete(Schedule(p) if schedule is None else schedule, mode, _registers(on))
     full.check()
-    return run(p, full.state, on, sizes, mode, dict(inputs or {}))
+    return run(p, full.state, on, sizes, mode, dict(inputs or {}), placed_by(full.directives))
 
 
 def run(
-    p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any]
-) -> Simulation:
+    p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any],
+    placed: Callable[[Footprint], Location | None] = lambda footprint: None,
+) -> Simulation:  # fmt: skip
+    """Run a state. `placed` says which directive put a footprint's largest buffer into its memory."""
     found: list[Footprint] = []
 
     def fits(program: L.Program, bound: Bound) -> None:
         found.extend(footprints(machine, live_points(program, bound)))
-        check_capacity(machine, found)
+        check_capacity(machine, found, placed)
 
     done = instrumented.run(p, state, sizes, mode, inputs, fits)
     traffic = tuple(_traffic(done.program, done.tally, machine))

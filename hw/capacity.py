@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from tilewright.lang.errors import Location
 
 from .account import Footprint, LiveBuffer, footprint_text
 from .errors import CapacityError
@@ -53,10 +55,15 @@ def changes_that_fit(footprint: Footprint) -> tuple[Change, ...]:
     return tuple(change for _, change in sorted(ranked, key=lambda entry: entry[0]))
 
 
-def check_capacity(machine: Machine, footprints: Iterable[Footprint]) -> None:
+def check_capacity(
+    machine: Machine,
+    footprints: Iterable[Footprint],
+    placed: Callable[[Footprint], Location | None] = lambda footprint: None,
+) -> None:
     """Raise CapacityError (`capacity.exceeded`) for the first footprint that is larger than its memory.
 
-    The text shows the buffers alive at the peak as a table, then the smallest changes that would fit.
+    The text shows the buffers alive at the peak as a table, then the smallest changes that would fit. `placed` says
+    where the user put the largest buffer of a footprint into that memory.
     """
     for footprint in footprints:
         capacity = footprint.capacity
@@ -75,4 +82,5 @@ def check_capacity(machine: Machine, footprints: Iterable[Footprint]) -> None:
             footprint=footprint,
             changes=changes,
             hint="\n  ".join([*footprint_text(footprint).splitlines(), advice]),
+            where=placed(footprint),
         )

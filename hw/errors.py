@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.lang.errors import TilewrightError, user_location
+from tilewright.lang.errors import Location, TilewrightError, user_location
 
 if TYPE_CHECKING:
     from .account import Footprint
@@ -30,7 +30,16 @@ class CapacityError(TilewrightError):
 
     default_code = "capacity.exceeded"
 
-    def __init__(self, message: str, *, footprint: Footprint, changes: tuple[Change, ...], hint: str):
-        super().__init__(message, where=user_location(), hint=hint)
+    def __init__(
+        self,
+        message: str,
+        *,
+        footprint: Footprint,
+        changes: tuple[Change, ...],
+        hint: str,
+        where: Location | None = None,
+    ):
+        here = user_location()
+        super().__init__(message, where=(where, here) if where != here else here, hint=hint)
         self.footprint = footprint
         self.changes = changes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tilewright.lang import simplify
@@ -25,7 +25,8 @@ from tilewright.schedule.report import streams
 from tilewright.schedule.state import State, refuse
 
 if TYPE_CHECKING:
-    from tilewright.hw import LiveBuffer, Machine
+    from tilewright.hw import Footprint, LiveBuffer, Machine
+    from tilewright.schedule.schedule import Schedule
 
 
 def check(state: State, directives: tuple[Directive, ...] = (), machine: Machine | None = None) -> Nest:
@@ -37,8 +38,36 @@ def check(state: State, directives: tuple[Directive, ...] = (), machine: Machine
     if machine is not None:
         from tilewright.hw import check_capacity, footprints
 
-        check_capacity(machine, footprints(machine, _points(nest)))
+        check_capacity(machine, footprints(machine, _points(nest)), placed_by(directives))
     return nest
+
+
+def placed_by(directives: tuple[Directive, ...]) -> Callable[[Footprint], Location | None]:
+    """Where the user put the largest buffer of a footprint into its memory."""
+
+    def where(footprint: Footprint) -> Location | None:
+        for b in sorted(footprint.buffers, key=footprint.taken, reverse=True):
+            for d in reversed(directives):
+                names = (d.option("name"), *d.operands, *(f"{t}_tile" for t in d.operands if d.kind == "cache_write"))
+                copy = d.kind == "cache_read" and b.name.startswith(f"{d.operands[0]}_")
+                if d.option("in", "main") == footprint.memory and (copy or b.name in names):
+                    return d.location
+        return None
+
+    return where
+
+
+def reassociated_at(s: Schedule) -> Location | None:
+    """The place of the first directive that changes the order of a float reduction."""
+    from tilewright.schedule.directives import step
+    from tilewright.schedule.state import initial_state
+
+    state = initial_state(s.pipeline)
+    for d in s.directives:
+        _, state = step(state, d, s.knobs)
+        if state.reassociations:
+            return d.location
+    return None
 
 
 def check_nest(nest: Nest, directives: tuple[Directive, ...] = ()) -> None:

@@ -84,7 +84,7 @@ def _read(p: Pipeline, text: str, names: dict[str, Node]) -> Node:
     (kernel,) = source.tree(grammar("tilewright.lang.text", "kernel.lark")).children
     lets = list(kernel.find_data("let"))
     if len(lets) != 1:
-        raise _bad(text, "it is not one expression")
+        raise _bad(text, "it is not one expression", "join conditions by & and |")
     scope = Scope(
         lets={k: wrap(n) for k, n in names.items()}, scalars={s.name: wrap(s.node) for s in p.scalars},
         sizes={s: wrap(ir.size(s)) for s in p.sizes},
@@ -132,5 +132,5 @@ def expanded(p: Pipeline, n: Node) -> Node:
     return ir.transform((n,), one)[0]
 
 
-def _bad(text: str, why: str, hint: str | None = None) -> Exception:
-    return refuse(f"condition {text!r}: {why}", "condition", hint)
+def _bad(text: str, why: str, hint: str | None) -> Exception:
+    return refuse(f"condition {text!r}: {why}", "condition", hint or "such as N % 16 == 0, or stride(A, 1) == 1")

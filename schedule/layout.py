@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from math import lcm
 
 from tilewright.lang import intervals, ir, simplify
-from tilewright.lang.errors import ScheduleError, user_location
+from tilewright.lang.errors import ScheduleError
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
+from tilewright.schedule.causes import refuse
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(//|[-+*%()]))")
 
 
 def _bad(text: str, why: str) -> ScheduleError:
-    return ScheduleError(
-        f"layout {text!r}: {why}", code="schedule.layout", where=user_location(),
-        hint="an index map looks like `k j -> j//16 k j%16`: axis names, then one expression a physical axis",
-    )  # fmt: skip
+    looks = "an index map looks like `k j -> j//16 k j%16`: axis names, then one expression a physical axis"
+    return refuse(f"layout {text!r}: {why}", "layout", looks)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tilewright.lang.errors import ScheduleError
 from tilewright.lang.func import Array
 from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.causes import refuse
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import KINDS
 from tilewright.schedule.layout import IndexMap, parse_index_map
@@ -42,10 +43,9 @@ def with_given(s: Schedule, names: Collection[str]) -> Schedule:
         for d in _translated(s, names):
             made.apply(d)
     except ScheduleError as e:
-        raise ScheduleError(
-            f"the schedule can't do without the conversion of {', '.join(sorted(names))}: {e.message}",
-            code="schedule.layout-packed", where=e.where,
-            hint=f"pass the array itself, or give the layout with given ({e.hint})",
+        raise refuse(
+            f"the schedule can't do without the conversion of {', '.join(sorted(names))}: {e.message}", "layout-packed",
+            f"pass the array itself, or give the layout with given ({e.hint})", e.where,
         ) from None  # fmt: skip
     return made
 

@@ -144,7 +144,7 @@ class Schedule:
 
     def knob(self, name: str, value: int, choices: Sequence[int] | None = None) -> KnobRef:
         """A value left open for the tuner; what it returns stands for it as a factor."""
-        options = _options(("=", value), ("of", None if choices is None else tuple(choices)))
+        options = _options(("=", value), ("of", tuple(choices) if isinstance(choices, Sequence) else choices))
         self.apply(Directive("knob", operands=(name,), options=options))
         return KnobRef(name)
 
@@ -323,7 +323,7 @@ def _placed(e: ScheduleError, d: Directive) -> ScheduleError:
     if d.location is None or d.location in e.where[:1]:
         return e
     rest = tuple(w for w in e.where if w != d.location and w != user_location())
-    return ScheduleError(e.message, code=e.code, hint=e.hint, where=(d.location, *rest))
+    return type(e)(e.message, code=e.code, hint=e.hint, where=(d.location, *rest))
 
 
 def _options(*pairs: tuple[str, Value | None]) -> tuple[tuple[str, Value], ...]:

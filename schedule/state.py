@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tilewright.lang import extern_stage, ir
-from tilewright.lang.errors import Location, ScheduleError, user_location
+from tilewright.lang.errors import Location
 from tilewright.lang.func import Definition, Func, Tensor
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.causes import refuse
 from tilewright.schedule.layout import IndexMap
 
 # A stage: name of the Func, number of the definition (-1: the pure one), and which form of it (specialize) it is
@@ -18,10 +19,6 @@ Key = tuple[str, int, *tuple[str, ...]]
 REPAIR = 1 << 20  # the number of the stage by which a reduction follows another one (online)
 
 GUARD, SHIFT, ROUND_UP = "guard", "shift", "round_up"
-
-
-def refuse(message: str, code: str, hint: str | None = None, where: Location | None = None) -> ScheduleError:
-    return ScheduleError(message, code=f"schedule.{code}", hint=hint, where=where or user_location())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.lang.errors import ScheduleError
+from tilewright.schedule.causes import refuse
 from tilewright.schedule.directive import Directive, KnobRef, Value
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ def _field(text: str, what: str) -> str:
     return text
 
 
-def _no_form(what: str, hint: str | None = None) -> ScheduleError:
-    return ScheduleError(f"{what} has no text form", code="schedule.text", hint=hint)
+def _no_form(what: str, hint: str = "names are letters, digits and _, joined by dots") -> ScheduleError:
+    return refuse(f"{what} has no text form", "text", hint)
 
 
 def _words(text: str) -> set[str]:

@@ -149,15 +149,16 @@ def more_than_a_memory_holds(watch):
         return g[:512, :512]
 
     s = fixed.schedule(machine="snitch-cluster")
-    s["f"].compute_root().store_in("tcdm")
-    watch(s).check()  # <-
+    s["f"].compute_root()
+    s["f"].store_in("tcdm")  # <-
+    watch(s).check()
 
 
 @mistake(tw.ScheduleError, "schedule.strict", "s.update.r", "keep that loop serial")
 def another_order_in_strict_mode(watch):
     s = total.schedule()
-    s["s.update"].parallel("r")
-    total.compile(watch(s), mode="strict")  # <-
+    s["s.update"].parallel("r")  # <-
+    total.compile(watch(s), mode="strict")
 
 
 @mistake(tw.ScheduleError, "schedule.algorithm", "two_stages, not scale", "kernel.schedule()")

@@ -17,7 +17,8 @@ def _stored(state: State, name: str) -> FuncState:
     if fs.compute.kind == "inline":
         raise refuse(f"{name} is inlined and has no buffer", "inlined", "compute it somewhere first")
     if name in state.outputs:
-        raise refuse(f"{name} is an output: its elements live in the caller's array", "output-place")
+        raise refuse(f"{name} is an output: its elements live in the caller's array", "output-place",
+                     f"cache_write holds a part of it in a buffer: s.cache_write({name!r}, at=...)")  # fmt: skip
     return fs
 
 
@@ -99,12 +100,13 @@ def double_buffer(state: State, d: Directive) -> State:
             raise refuse(f"{name} is neither a copy at a loop nor has it a tile", "ring",
                          "cache_read or cache_write first")  # fmt: skip
         if tiled.write_cache.slots > 1:
-            raise refuse(f"the tile of {name} has slots already", "ring-twice")
+            raise refuse(f"the tile of {name} has {tiled.write_cache.slots} slots already", "ring-twice",
+                         "say the number of slots once")  # fmt: skip
         if tiled.write_cache.memory == "reg":
             raise refuse(f"the tile of {name} is in registers, which have no slots", "ring", "put it into a memory")
         return state.with_stage(replace(tiled, write_cache=replace(tiled.write_cache, slots=slots)))
     if fs.slots > 1:
-        raise refuse(f"{name} has slots already", "ring-twice")
+        raise refuse(f"{name} has {fs.slots} slots already", "ring-twice", "say the number of slots once")
     if fs.stored != fs.compute or fs.folds or fs.hoisted is not None:
         raise refuse(f"{name} is stored elsewhere than it is computed, folded or hoisted", "ring", "leave that out")
     stages = state.stages_of(name)

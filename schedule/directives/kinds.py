@@ -102,7 +102,7 @@ def _stage(state: State, kind: Kind, d: Directive) -> Stage | None:
 def _check_count(kind: Kind, what: str, found: tuple[str, ...], wanted: int) -> None:
     if (wanted < 0 and not found) or 0 <= wanted != len(found):
         needs = f"{wanted} {what}{'s' if wanted != 1 else ''}" if wanted >= 0 else f"at least one {what}"
-        raise refuse(f"{kind.name} takes {needs} and is given {len(found)}", "arity")
+        raise refuse(f"{kind.name} takes {needs} and is given {len(found)}", "arity", _form(kind))
 
 
 def _operand(state: State, kind: Kind, stage: Stage | None, text: str) -> str:
@@ -139,18 +139,17 @@ def _options(state: State, kind: Kind, d: Directive) -> tuple[tuple[str, Value],
     given: dict[str, Value] = {}
     for key, value in d.options:
         if key in given:
-            raise refuse(f"{kind.name}: {key} is given twice", "option")
+            raise refuse(f"{kind.name}: {key} is given twice", "option", _form(kind))
         given[key] = value
     known = {o.key for o in kind.options}
     for key in given:
         if key not in known:
-            takes = f"it takes {', '.join(o.key for o in kind.options)}" if known else "it takes none"
-            raise refuse(f"{kind.name} has no option {key!r}", "option", takes)
+            raise refuse(f"{kind.name} has no option {key!r}", "option", _form(kind))
     out = []
     for o in kind.options:
         if o.key not in given:
             if o.required:
-                raise refuse(f"{kind.name} needs {o.key!r}", "option")
+                raise refuse(f"{kind.name} needs {o.key!r}", "option", _form(kind))
             if o.shown and o.default is not None:
                 out.append((o.key, o.default))
             continue
@@ -160,40 +159,77 @@ def _options(state: State, kind: Kind, d: Directive) -> tuple[tuple[str, Value],
     return tuple(out)
 
 
+_VALUES = {
+    "factor": "N", "factors": "N ...", "tail": "guard|shift|round_up", "loop": "STAGE.LOOP", "memory": "MEMORY",
+    "stages": "STAGE ...", "flag": "", "layout": "INDEX MAP", "name": "NAME", "count": "N",
+    "counts": "N N", "integer": "N", "part": "auto|always|never",
+}  # fmt: skip
+
+
+def synopsis(kind: Kind) -> str:
+    """The text form of a directive: `split LOOP -> NEW, NEW by N [tail guard|shift|round_up]`."""
+    word = kind.role.upper()
+    words = [kind.name, " ".join([word] * kind.operands) if kind.operands >= 0 else f"{word} ..."]
+    if kind.results:
+        words += ["->", ", ".join(["NEW"] * kind.results) if kind.results > 0 else "NEW, ..."]
+    return " ".join(w for w in [*words, *map(_option_form, kind.options)] if w)
+
+
+def _option_form(o: Option) -> str:
+    text = f"{o.key} {_VALUES.get(o.role, o.role.upper())}".rstrip()
+    return text if o.required else f"[{text}]"
+
+
+def _form(kind: Kind) -> str:
+    return f"it is written: {synopsis(kind)}"
+
+
 LARGEST_FACTOR = 2**31 - 1  # indices are 64 bits wide, and a part's start is computed before its end is cut off
 
 
 def _factor(state: State, key: str, value: Value) -> Value:
     if isinstance(value, KnobRef):
         return value
+    if isinstance(value, tuple):
+        raise refuse(f"{_said(key, value)}: one factor is wanted, not {len(value)}", "factor", _POSITIVE)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise refuse(f"{key} {value!r}: a factor is a positive integer", "factor")
+        legal = _KNOB if key == "=" else _POSITIVE
+        raise refuse(f"{_said(key, value)}: a factor is a positive integer", "factor", legal)
     if value > LARGEST_FACTOR:
-        raise refuse(f"{key} {value}: a factor is at most {LARGEST_FACTOR}", "factor")
+        raise refuse(f"{_said(key, value)} is too large for a factor", "factor", f"at most {LARGEST_FACTOR}")
     return int(value)
+
+
+_POSITIVE = "1, 2, 3, ...: constants or knobs; sizes are known at the call only"
+_KNOB = "a knob has one value now, of those that it may have: s.knob('t', 8, choices=(4, 8, 16))"
+
+
+def _said(key: str, value: Value) -> str:
+    """An option as it was given: `by 0`; a sign for a key reads as a word of its own."""
+    return f"the value {value!r}" if key == "=" else f"{key} {value!r}"
 
 
 def _count(state: State, key: str, value: Value) -> Value:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise refuse(f"{key} {value!r}: a number of iterations is an integer >= 0", "factor")
+        raise refuse(f"{key} {value!r}: a number of iterations is an integer >= 0", "factor", "0, 1, 2, ...")
     return int(value)
 
 
 def _integer(state: State, key: str, value: Value) -> Value:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise refuse(f"{key} {value!r}: give an integer", "factor")
+        raise refuse(f"{key} {value!r} is no integer", "factor", "such as -1, 0 or 16")
     return int(value)
 
 
 def _factors(state: State, key: str, value: Value) -> Value:
     if not isinstance(value, tuple):
-        raise refuse(f"{key} {value!r}: give one factor a loop", "factor")
+        raise refuse(f"{key} {value!r}: several factors are wanted", "factor", "such as (8, 16)")
     return tuple(_factor(state, key, v) for v in value)
 
 
 def _counts(state: State, key: str, value: Value) -> Value:
     if not isinstance(value, tuple):
-        raise refuse(f"{key} {value!r}: give several numbers of iterations", "factor")
+        raise refuse(f"{key} {value!r}: two numbers of iterations are wanted", "factor", "such as (1, 1)")
     return tuple(_count(state, key, v) for v in value)
 
 
@@ -211,7 +247,7 @@ def _tail(state: State, key: str, value: Value) -> Value:
 
 def _loop(state: State, key: str, value: Value) -> Value:
     if not isinstance(value, str):
-        raise refuse(f"{key} {value!r}: give the address of a loop", "unknown-loop", "such as C.update.io")
+        raise refuse(f"{key} {value!r} is no address of a loop", "unknown-loop", "such as 'C.update.io'")
     stage, name = find_loop(state, value)
     return state.loop_address(stage.key, name)
 
@@ -220,7 +256,7 @@ def _stages(state: State, key: str, value: Value) -> Value:
     """Stages in the order of the program: one by itself, several as a tuple."""
     given = value if isinstance(value, tuple) else (value,)
     if not given or not all(isinstance(v, str) for v in given):
-        raise refuse(f"{key} {value!r}: give addresses of stages", "unknown-stage", "such as C.update")
+        raise refuse(f"{key} {value!r} is no address of a stage", "unknown-stage", "such as 'C.update'")
     keys = {find_stage(state, str(v)).key for v in given}
     found = tuple(state.address(k) for k in state.stages if k in keys)
     return found[0] if len(found) == 1 else found
@@ -228,7 +264,7 @@ def _stages(state: State, key: str, value: Value) -> Value:
 
 def _flag(state: State, key: str, value: Value) -> Value:
     if value != 1 or isinstance(value, (tuple, str)):
-        raise refuse(f"{key} {value!r}: {key} stands alone", "option")
+        raise refuse(f"{key} {value!r}: {key} is there or not", "option", f"{key} stands alone: leave the value out")
     return 1
 
 

@@ -302,7 +302,7 @@ def reorder_loops(state: State, s: Stage, names: tuple[str, ...]) -> State:
 def _require_distinct(names: tuple[str, ...]) -> None:
     for k, n in enumerate(names):
         if n in names[:k]:
-            raise refuse(f"{n} is named twice", "name-twice")
+            raise refuse(f"{n} is named twice", "name-twice", "name every loop once")
 
 
 def _reassociated(state: State, s: Stage, order: list[str]) -> State:

@@ -91,7 +91,9 @@ def _free(state: State, d: Directive) -> FuncState:
 def _stored(state: State, d: Directive) -> FuncState:
     fs = _free(state, d)
     if fs.func.name in state.outputs:
-        raise refuse(f"{fs.func.name} is an output and lives in its array", "output-place")
+        name = fs.func.name
+        raise refuse(f"{name} is an output and lives in the caller's array", "output-place",
+                     f"cache_write holds a part of it in a buffer: s.cache_write({name!r}, at=...)")  # fmt: skip
     return fs
 
 

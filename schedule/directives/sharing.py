@@ -54,7 +54,8 @@ def _check_chain(state: State, s: Stage, base: Stage) -> None:
         raise refuse(f"{me} and {other} are stages of one Func, each complete before the next starts",
                      "compute-with-self", "share loops with a stage of another Func")  # fmt: skip
     if s.fused_with is not None:
-        raise refuse(f"{me} shares loops with {state.address(s.fused_with[0])} already", "compute-with-twice")
+        raise refuse(f"{me} shares loops with {state.address(s.fused_with[0])} already", "compute-with-twice",
+                     f"others can share them as well: compute_with a loop of {state.address(s.fused_with[0])}")  # fmt: skip
     if base.fused_with is not None:
         name = state.address(base.fused_with[0])
         raise refuse(f"{other} shares the loops of {name}", "compute-with-twice", f"name a loop of {name}")

@@ -76,7 +76,8 @@ def cache_read(state: State, d: Directive) -> State:
     assert copy.init is not None
     if not state.consumers(copy):
         address = state.address(readers[0].key)
-        raise refuse(f"{address} reads {source.name} only in its where(), which is not staged", "not-read")
+        raise refuse(f"{address} reads {source.name} only in its where(), which is not staged", "not-read",
+                     f"stage {source.name} for stages whose values read it; a where() reads the original")  # fmt: skip
     return state.with_func(made).with_stage(make_stage(copy.init))
 
 
@@ -120,7 +121,8 @@ def cache_write(state: State, d: Directive) -> State:
         raise refuse(f"{name} is inlined and has no loops", "inlined", "compute it somewhere first")
     if s.write_cache is not None:
         found = f"the tile {s.write_cache.name} at {s.write_cache.loop}"
-        raise refuse(f"{state.address(s.key)} has {found} already", "tile-twice")
+        raise refuse(f"{state.address(s.key)} has {found} already", "tile-twice",
+                     "a stage has one tile: choose the loop at which it lives")  # fmt: skip
     depth = s.depth(loop)
     vector = next((x.name for x in s.loops[: depth + 1] if x.mode == "vectorize"), None)
     if vector is not None:
@@ -189,7 +191,7 @@ def _given(state: State, d: Directive, array: Array | None) -> State:
         if fs.layout is not None:
             raise refuse(f"{name} is computed in a buffer of the layout {fs.layout}", "layout-given", "leave one out")
     if name in state.given:
-        raise refuse(f"{name} is given in the layout {state.given[name]} already", "layout-given")
+        raise refuse(f"{name} is given in the layout {state.given[name]} already", "layout-given", "say it once")
     made = _layout(d, rank, name)
     assert made is not None
     return replace(state, given={**state.given, name: made})
@@ -205,7 +207,8 @@ def prefetch(state: State, d: Directive) -> State:
     s, loop = find_loop(state, str(d.option("at")))
     tensor = _read_inside(state, s, loop, d.operands[0])
     if any(m.tensor == tensor.name and m.loop == loop for m in s.prefetches):
-        raise refuse(f"{tensor.name} is prefetched at {state.loop_address(s.key, loop)} already", "prefetch-twice")
+        raise refuse(f"{tensor.name} is prefetched at {state.loop_address(s.key, loop)} already", "prefetch-twice",
+                     "say it once a loop, with the offset that is wanted")  # fmt: skip
     vector = next((x.name for x in s.loops[: s.depth(loop) + 1] if x.mode == "vectorize"), None)
     if vector is not None:
         raise refuse(f"a prefetch would stand inside the vector loop {vector}", "vector-inside", "put it further out")

@@ -24,7 +24,7 @@ def stream_stores(state: State, d: Directive) -> State:
     """
     fs = find_func(state, d.operands[0])
     if fs.stream:
-        raise refuse(f"{fs.func.name} is stored past the caches already", "stream")
+        raise refuse(f"{fs.func.name} is stored past the caches already", "stream", "say it once")
     return state.with_func(replace(fs, stream=True, placed=True))
 
 

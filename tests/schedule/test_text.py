@@ -81,7 +81,7 @@ tilewright 1
 
 schedule f machine "my machine"   # for the old one
     C:
-          tile i j -> io jo, ii ji by 8,4   # small
+          tile i j -> io, jo, ii,ji by 8,4   # small
     cache_read B at C.jo layout k   j->j // 16  k j %16 pad 0
 """
     (s,) = parse_schedules(text, "a.tw", first_line=5)
@@ -102,7 +102,8 @@ WRONG = {
     "no value": "schedule m\n  split i -> a, b by\n",
     "no results": "schedule m\n  split i ->\n",
     "word": "sched m\n",
-    "sign": "schedule m\n  C.u:\n    split i -> a b by 3 4 $t tail @\n",
+    "sign": "schedule m\n  C.u:\n    split i -> a, b by 3 4 $t tail @\n",
+    "comma": "schedule m\n  C.u:\n    split i -> a b by 3\n",
     "nested": "schedule m\n  a\n    b\n",
     "aligned": "schedule m\n    a\n  b\n",
     "layout": "schedule m\n  layout A layout\n",
