@@ -296,7 +296,8 @@ def replay(read: ScheduleText, pipeline: Pipeline, machine: Machine | str | None
     """The schedule of a pipeline that a text says."""
     if read.kernel != pipeline.name or read.hash not in (None, pipeline.digest):
         why = f"for {read.kernel}" if read.kernel != pipeline.name else "for another version of it"
-        raise refuse(f"this schedule of {pipeline.name} is {why}", "algorithm", "a schedule belongs to one algorithm")
+        raise refuse(f"this schedule of {pipeline.name} is {why}", "algorithm", "a schedule belongs to one algorithm",
+                     (read.location, user_location()))  # fmt: skip
     made = Schedule(pipeline, machine if machine is not None else read.machine)
     for d in read.directives:
         made.apply(d)

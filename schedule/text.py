@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilewright.lang.errors import ScheduleError
+from tilewright.lang.errors import Location, ScheduleError
 from tilewright.schedule.causes import refuse
 from tilewright.schedule.directive import Directive, KnobRef, Value
 
@@ -28,12 +28,14 @@ _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ScheduleText:
-    """A schedule as it was read: the kernel's name, the algorithm's hash and the machine if they are said."""
+    """A schedule as it was read: the kernel's name, the algorithm's hash and the machine if they are said, and where
+    the text stands."""
 
     kernel: str
     hash: str | None
     machine: str | None
     directives: tuple[Directive, ...]
+    location: Location | None = field(default=None, compare=False)
 
 
 # Writing --------------------------------------------------------------------------------------------------------
@@ -179,7 +181,8 @@ def _schedule(t: Any, source: Source) -> ScheduleText:
         else:
             directives.append(_directive(c, "", source))
     kernel = _strings(t.children[0], source)[0]
-    return ScheduleText(kernel, fields.get("hash"), fields.get("machine"), tuple(directives))
+    place = source.location(t.children[0])
+    return ScheduleText(kernel, fields.get("hash"), fields.get("machine"), tuple(directives), place)
 
 
 def _directive(t: Any, stage: str, source: Source) -> Directive:
