@@ -12,6 +12,7 @@ from tilewright.lang.errors import (
     BoundsError,
     CompileError,
     DefinitionError,
+    ExternStageError,
     ParseError,
     ScheduleError,
     SymbolicUseError,
@@ -36,6 +37,7 @@ from tilewright.lang.expr import (
 )
 from tilewright.lang.expr import abs_ as abs
 from tilewright.lang.extern import Extern, extern
+from tilewright.lang.extern_stage import ExternStage, extern_stage
 from tilewright.lang.func import Func, const, func
 from tilewright.lang.math import (
     atan2,
@@ -111,6 +113,8 @@ __all__ = [
     "Expr",
     "ExtentError",
     "Extern",
+    "ExternStage",
+    "ExternStageError",
     "Func",
     "Kernel",
     "LoopError",
@@ -154,6 +158,7 @@ __all__ = [
     "exp2",
     "expm1",
     "extern",
+    "extern_stage",
     "f16",
     "f32",
     "f64",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.kernels import Kernel, from_pipeline
 from tilewright.lang.errors import Location, ParseError
 from tilewright.lang.extern import Extern
+from tilewright.lang.extern_stage import ExternStage
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.causes import refuse
 
@@ -53,8 +54,8 @@ class TwFile:
         return next(iter(self.kernels.values()))
 
 
-def parse_kernel(text: str, origin: str = "<text>", externs: Iterable[Extern] = ()) -> Kernel:
-    """The kernel that a text describes; `externs` are the functions (`tw.extern`) that it names.
+def parse_kernel(text: str, origin: str = "<text>", externs: Iterable[Extern | ExternStage] = ()) -> Kernel:
+    """The kernel that a text describes; `externs` are the functions (`tw.extern`, `tw.extern_stage`) that it names.
 
     Nothing in the text is evaluated as Python.
     """

@@ -12,6 +12,7 @@ import re
 
 OK = 0
 OUT_OF_MEMORY = 1
+STAGE_FAILED = 2
 FIRST_REQUIREMENT = 100
 ALIGNMENT = 64
 
@@ -46,10 +47,16 @@ struct tw_context {
    strides  in elements, one per axis, flattened over the arrays in the order of `data`
    scalars  one 8-byte slot each: integers extended to 64 bits by their own sign, bool 0 or 1, f64 its bits,
             f32 its bits in the low half; f16 and bf16 rounded to their type, then as f32
-   Returns 0; 1 when memory ran out; 100 + k when requirement k of the kernel does not hold
-   (requirements are checked before anything is written). */
+   Returns 0; 1 when memory ran out; 2 when a stage of the user's failed; 100 + k when requirement k of the kernel does
+   not hold (requirements are checked before anything is written). */
 typedef int32_t (*tw_kernel)(void *const *data, const int64_t *sizes, const int64_t *strides,
                              const int64_t *scalars, const tw_context *ctx);
+
+/* A stage that the user computes: a kernel that has any asks for tw_stage_0, tw_stage_1, ... of this type. `words`:
+   the boxes and scalars in the order of the stage's signature, the output's boxes first. A box has one word for the address
+   of its first element, then the coordinate of that element, the extents and the steps (in elements), one word an axis
+   each. Scalars are slots as above. Anything but 0 ends the kernel with that code. */
+typedef int32_t (*tw_stage)(const tw_context *ctx, const int64_t *words);
 
 #ifdef __cplusplus
 }
@@ -59,6 +66,7 @@ typedef int32_t (*tw_kernel)(void *const *data, const int64_t *sizes, const int6
 
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+STAGE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))
 KERNEL = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.lang import ir
+from tilewright.lang.extern_stage import of_definition
 from tilewright.schedule.inline import effective
 from tilewright.schedule.state import SHIFT, Split, State
 
@@ -29,6 +30,6 @@ def reads_own_element_only(state: State, source: str, target: str) -> bool:
         shifted = any(isinstance(t, Split) and t.tail == SHIFT for t in stage.transforms)
         if body.func is not f or not stage.definition.is_pure or f.updates or shifted:
             return False
-        if any(n.args != body.lhs for n in loads):
+        if of_definition(body) is not None or any(n.args != body.lhs for n in loads):
             return False
     return True

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tilewright.codegen import abi, cache, externs, runtime, target
+from tilewright.codegen import abi, cache, externs, runtime, stages, target
 from tilewright.codegen.entry import invoke, make_entry, raise_code, scalar_slot
 from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT, argument_roles, signature
 from tilewright.codegen.jit import load
@@ -102,7 +102,8 @@ class Compiled:
             variant = self._variant(self._default, frozenset())
             context = runtime.context(threads)
             slow = self._slow if threads is None else functools.partial(self._checked, context)
-            if self._promises:  # there is one more argument, which the builtin knows nothing of
+            if self._promises or stages.symbols(self.pipeline):
+                # there is one more argument, or an exception to be raised: the builtin knows nothing of these
                 found = self._entries[threads] = slow
                 return found
             found = self._entries[threads] = make_entry(
@@ -188,8 +189,9 @@ class Compiled:
             entry = cache.Entry(made.image, {"symbol": made.symbol, "kernel": self.pipeline.name, "mode": self.mode})
             cache.put(name, entry)
         symbol = entry.meta["symbol"]
-        library = load(entry.image, (symbol,), externs.addresses(self.pipeline))
-        return Variant(library.address(symbol), library, entry.meta)
+        callbacks = stages.Callbacks(self.pipeline)
+        library = load(entry.image, (symbol,), {**externs.addresses(self.pipeline), **callbacks.addresses})
+        return Variant(library.address(symbol), (library, callbacks), entry.meta)
 
     def build(self, classes: Classes | None = None, aliases: frozenset[frozenset[str]] = frozenset()) -> Build:
         """Lower, emit and optimise (without the cache)."""
@@ -208,7 +210,8 @@ class Compiled:
         start = time.perf_counter()
         text = emit(lowered.program, aliases=aliases)
         middle = time.perf_counter()
-        image = target.optimize_and_emit(text, extra_symbols=externs.symbols(self.pipeline))
+        known = (*externs.symbols(self.pipeline), *stages.symbols(self.pipeline))
+        image = target.optimize_and_emit(text, extra_symbols=known)
         done = time.perf_counter()
         timings = {**lowered.timings, "emit": middle - start, "machine code": done - middle}
         return Build(lowered, text, image, symbol, timings)
@@ -246,10 +249,11 @@ class Compiled:
         broken = np.zeros((), np.int64)
         if self._promises:
             arrays.append(broken)
-        code = invoke(
-            variant.address, ctypes.addressof(context), arrays, [bound.sizes[n] for n in p.sizes],
-            [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
-        )  # fmt: skip
+        with stages.running(context) as own:
+            code = invoke(
+                variant.address, ctypes.addressof(own), arrays, [bound.sizes[n] for n in p.sizes],
+                [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
+            )  # fmt: skip
         if code:
             raise_kernel_code(code, self.pipeline, self._make_state(), self.mode)
         if broken:

@@ -41,6 +41,14 @@ def _lines(s: L.Stmt, depth: int) -> list[str]:
         case L.Store(targets, values):
             left = ", ".join(f"{b.name}[{i!r}]" for b, i in targets)
             return [f"{pad}{left} = {', '.join(map(repr, values))}{' past the caches' if s.stream else ''}"]
+        case L.Call(name=name, out=out, arguments=arguments):
+            given = ", ".join(repr(a) if not isinstance(a, tuple) else _views(a) for a in arguments)
+            return [f"{pad}{_views(out)} = {name}({given})"]
         case L.Fence():
             return [f"{pad}fence"]
     raise TypeError(s)
+
+
+def _views(views: tuple[L.View, ...]) -> str:
+    """A box as its first element and its shape."""
+    return ", ".join(f"{v.buffer.name}[{v.first!r} by {', '.join(map(repr, v.extents))}]" for v in views)

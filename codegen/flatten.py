@@ -294,7 +294,7 @@ class _Flattener:
         some: Node = ir.TRUE
         for e in out[0].extents:
             some = simplify.conjunction(some, simplify.compare("ge", e, ONE))
-        called = L.Call(n.number, n.called, out, given)
+        called = L.Call(n.stage, n.number, n.called, out, given)
         return called if some is ir.TRUE else L.If(some, called)
 
     def values(self, roots: tuple[Node, ...], scope: Mapping[Key, Place], facts: Facts) -> tuple[Node, ...]:

@@ -145,6 +145,12 @@ class AssumptionError(TilewrightError):
     default_code = "kernel.assumption"
 
 
+class ExternStageError(TilewrightError):
+    """A stage that the user computes (`tw.extern_stage`) raised an exception, which is the cause, or broke its promises."""
+
+    default_code = "extern"
+
+
 class CompileError(TilewrightError):
     """The native back end can't do what the schedule promises, or its tools failed."""
 

@@ -137,6 +137,9 @@ class _Exact:
         t = n.attr if n.op == "round_to" else n.dtype
         return v, inexact | lost | ~_fits(v, t)
 
+    def foreign(self, value: np.ndarray) -> Shadow:
+        return value, np.full(value.shape, value.dtype.kind == "f")
+
     def stepped(self, step: Sequence[Node], values: Sequence[Shadow]) -> None:
         """A fold that is no sum wrote `values`: a product, say."""
         if any(n.op in _ROUNDING and n.dtype.is_float for n in step) and any(np.any(v[1]) for v in values):

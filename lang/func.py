@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.lang import ir, types
 from tilewright.lang.errors import Location, SymbolicUseError, TilewrightError, user_location
 from tilewright.lang.expr import Expr, Symbolic, cast_node, fail, is_literal, to_node, type_name, wrap
+from tilewright.lang.extern_stage import StageCall
 from tilewright.lang.ir import Node
 from tilewright.lang.symbols import Domain, Var, automatic_name, bad, check_name, given_name, to_index
 from tilewright.lang.types import DType, as_dtype, index
@@ -43,6 +44,11 @@ class Tensor(Symbolic):
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _unindexed
     __neg__ = __pos__ = __abs__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _unindexed
 
+    @property
+    def box(self) -> Boxes:
+        """What a stage of the user's reads (`tw.extern_stage`): `A.box[i - 1 : i + 2, :]`, an index or a slice an axis."""
+        return Boxes(self)
+
     def _load(self, where: tuple, rank: int, dtype: DType, component: int = 0) -> Node:
         found = where if isinstance(where, tuple) else (where,)
         if any(i is Ellipsis or isinstance(i, slice) for i in found):
@@ -52,6 +58,61 @@ class Tensor(Symbolic):
             raise bad(f"{self.name} has {_axes(rank)} and is indexed with {len(found)}", "rank", hint)
         args = tuple(to_index(i, f"index {k} of {self.name}") for k, i in enumerate(found))
         return ir.node("load", dtype.compute, args, (self, component))
+
+
+class Boxes:
+    """What `A.box` gives: index it."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+
+    def __getitem__(self, where: Any) -> Box:
+        t = self.tensor
+        found = where if isinstance(where, tuple) else (where,)
+        array = t.inout if isinstance(t, Func) else t
+        if isinstance(t, Func):
+            t.require_defined()
+            if t.open_type is not None:
+                t.close_type(t.open_type)
+            t.used = True
+        rank = t.rank if isinstance(t, Func) else array.ndim  # type: ignore[union-attr]
+        if len(found) != rank:
+            raise bad(f"{t.name} has {_axes(rank)} and a box of it {len(found)}", "rank",
+                      f"write it as {t.name}.box[{', '.join(['start:stop'] * rank) or '()'}]")  # fmt: skip
+        ends = [None] * rank if array is None else array.extents  # type: ignore[union-attr]
+        return Box(t, tuple(_box_axis(t, k, i, ends[k]) for k, i in enumerate(found)))
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A box of a tensor that a stage of the user's reads; `indices` are index nodes, `span` nodes where it is a slice."""
+
+    tensor: Tensor
+    indices: tuple[Node, ...]
+
+    def loads(self) -> tuple[Node, ...]:
+        """One load node a component."""
+        types_ = getattr(self.tensor, "dtypes", None) or (self.tensor.dtype,)  # type: ignore[attr-defined]
+        return tuple(ir.node("load", t.compute, self.indices, (self.tensor, k)) for k, t in enumerate(types_))
+
+
+def _box_axis(t: Tensor, k: int, i: Any, extent: Node | None) -> Node:
+    if isinstance(i, slice):
+        stop = extent if i.stop is None else i.stop
+        if i.step is not None or stop is None:
+            what = "a step" if i.step is not None else "no stop"
+            raise bad(f"axis {k} of a box of {t.name} has {what}", "stage-box", "write start:stop; there are no steps")
+        ends = (to_index(0 if i.start is None else i.start, "start"),
+                stop if isinstance(stop, Node) else to_index(stop, "stop"))  # fmt: skip
+        made = ir.node("span", index, ends)
+    else:
+        made = to_index(i, f"index {k} of a box of {t.name}")
+    if any(n.op in ("load", "rvar", "assume") for n in ir.postorder((made,))):
+        raise bad(f"axis {k} of a box of {t.name} is {made!r}", "stage-box",
+                  "its ends are made of Vars, sizes, scalars and numbers")  # fmt: skip
+    return made
 
 
 class Array(Tensor):
@@ -336,6 +397,8 @@ class Func(Tensor):
             raise
 
     def _define(self, found: tuple, value: Any) -> None:
+        if isinstance(value, StageCall):
+            return self._define_by_stage(found, value)
         if isinstance(value, Increment):
             if value.ref.func is not self:
                 raise bad(f"{self.name} is assigned an update of {value.ref.func.name}", "increment")
@@ -366,15 +429,7 @@ class Func(Tensor):
 
     def _define_pure(self, where: tuple, values: tuple) -> None:
         place = user_location()
-        lhs = []
-        for k, i in enumerate(where):
-            n = to_node(i)
-            if n.op != "var" or n in lhs:
-                raise bad(
-                    f"index {k} of the pure definition of {self.name} is {n!r}", "pure-lhs",
-                    "the first definition takes distinct Vars; reductions and scatters are updates of it", place,
-                )  # fmt: skip
-            lhs.append(n)
+        lhs = self._pure_lhs(where, place)
         if self.declared and len(self.declared) != len(values):
             raise bad(f"{self.name} has {len(self.declared)} declared types and {len(values)} values", "tuple-arity")
         if not self.declared:
@@ -387,8 +442,37 @@ class Func(Tensor):
                           "reduce in an update, or with tw.sum(..., over=)", place)  # fmt: skip
             if n.op == "load" and n.attr[0] is self:
                 raise bad(f"the pure definition of {self.name} reads {self.name}", "pure-self", None, place)
-        self._free_vars(tuple(lhs), nodes, place)
-        self.init = Definition(self, -1, tuple(lhs), nodes, None, place)
+        self._free_vars(lhs, nodes, place)
+        self.init = Definition(self, -1, lhs, nodes, None, place)
+
+    def _pure_lhs(self, where: tuple, place: Location | None) -> tuple[Node, ...]:
+        lhs: list[Node] = []
+        for k, i in enumerate(where):
+            n = to_node(i)
+            if n.op != "var" or n in lhs:
+                raise bad(
+                    f"index {k} of the pure definition of {self.name} is {n!r}", "pure-lhs",
+                    "the first definition takes distinct Vars; reductions and scatters are updates of it", place,
+                )  # fmt: skip
+            lhs.append(n)
+        return tuple(lhs)
+
+    def _define_by_stage(self, where: tuple, called: StageCall) -> None:
+        """The pure definition `f[i, j] = stage(...)`: one `stage` node a component, which all have the same arguments."""
+        place, name = user_location(), called.stage.name
+        if self.init is not None or self.inout is not None:
+            raise bad(f"{self.name} is updated by the stage {name}", "stage-update",
+                      "a stage is a pure definition: give it a Func of its own", place)  # fmt: skip
+        if not self.declared:
+            raise bad(f"{self.name} is computed by the stage {name} and has no type", "stage-type",
+                      f"declare it: tw.func({self.name!r}, tw.f32)", place)  # fmt: skip
+        lhs, args = self._pure_lhs(where, place), called.nodes()
+        for n in ir.leaves(args, "load"):
+            if n.attr[0] is self:
+                raise bad(f"the stage of {self.name} reads {self.name}", "pure-self", None, place)
+        self._free_vars(lhs, args, place)
+        nodes = tuple(ir.node("stage", t.compute, args, (called.stage, k)) for k, t in enumerate(self.dtypes))
+        self.init = Definition(self, -1, lhs, nodes, None, place)
 
     def _types_of(self, values: tuple) -> tuple[tuple[DType, ...], DType | None]:
         if len(values) == 1 and is_literal(values[0]):

@@ -113,7 +113,7 @@ class _Analysis:
                 return self._linear(n)
             if n.op == "select" and not any(m in self.env or m.op in ("load", "assume") for m in ir.postorder((n,))):
                 return point(n)
-            if n.op != "assume" and all(a.dtype is index and self._get(a) == point(a) for a in n.args):
+            if n.op not in ("assume", "span") and all(a.dtype is index and self._get(a) == point(a) for a in n.args):
                 return point(n)  # nothing in it varies
         rule = _RULES.get(n.op)
         found = rule(self, n) if rule else EVERYTHING
@@ -330,12 +330,18 @@ def _assume(a: _Analysis, n: Node) -> Interval:
     return intersect(x, Interval(low.lo, None if high.hi is None else sub(high.hi, integer(1))))
 
 
+def _span(a: _Analysis, n: Node) -> Interval:
+    """All of start..stop - 1."""
+    hi = a._get(n.args[1]).hi
+    return Interval(a._get(n.args[0]).lo, None if hi is None else sub(hi, integer(1)))
+
+
 _RULES = {
     "const": lambda a, n: point(integer(n.attr)),
     "add": _ring(_add), "sub": _ring(_sub), "mul": _ring(_times), "min": _extreme(_min), "max": _extreme(_max),
     "neg": lambda a, n: _sub(point(integer(0)), a._get(n.args[0])),
     "floordiv": _floordiv, "mod": _mod, "abs": _abs, "cast": _cast, "and": _and, "shr": _shr,
-    "select": _Analysis.select, "assume": _assume,
+    "select": _Analysis.select, "assume": _assume, "span": _span,
     "load": lambda a, n: EVERYTHING,
 }  # fmt: skip
 

@@ -13,6 +13,9 @@ Operations (arguments in brackets; `attr` carries what is not a node):
     primitive   sqrt floor ceil round trunc
     functions   call[args](attr=name)                       (a definition of our own, see lang.math)
                 call_extern[args](attr=Extern)              (a function of the user's, see lang.extern)
+                stage[args](attr=(ExternStage, component))  (a Func that the user computes, see lang.extern_stage: the
+                                                            whole value; its arguments are loads and scalars)
+                span[start, stop]                           (an index of such a load: all of start..stop - 1)
                 param(attr=position)                        (leaf: a parameter inside such a definition)
 
 Types are compute types (never f16 or bf16, which `load` widens and `round_to` rounds to) or `index`.
@@ -93,6 +96,8 @@ def _attr_bytes(n: Node) -> bytes:
         return f"{a[0].name}.{a[1]}".encode()
     if n.op == "rvar":
         return a[1].encode()
+    if n.op == "stage":
+        return f"{a[0]}.{a[1]}".encode()
     if n.op == "assume":
         return b""  # where a promise was written is no part of the algorithm
     return b"" if a is None else str(a).encode()

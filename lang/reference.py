@@ -14,24 +14,15 @@ from tilewright.lang import ir
 from tilewright.lang.binding import Bound
 from tilewright.lang.buffers import Buffer
 from tilewright.lang.extents import Span, spans
+from tilewright.lang.extern_stage import made_view
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.pipeline import Output, Pipeline
 from tilewright.lang.stepping import Machine, run_definition
 from tilewright.lang.values import index_values
 
 
-class Kept(np.ndarray):
-    """An intermediate Func's values; element 0 has the coordinates `origin` (None for parts cut out of it)."""
-
-    origin: tuple[int, ...] | None = None
-
-
 def _kept(b: Buffer) -> Any:
-    arrays = []
-    for data in b.data:
-        a = data.view(Kept)
-        a.origin = b.origin
-        arrays.append(a)
+    arrays = [made_view(data, b.origin, True) for data in b.data]
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 

@@ -48,6 +48,10 @@ class Running:
     def begin(self, d: Definition) -> None:
         pass
 
+    def foreign(self, value: np.ndarray) -> Shadow:
+        floats = value.dtype.kind == "f"
+        return value, np.inf if floats else 0.0, np.full(value.shape, not floats)
+
     def stepped(self, step: Sequence[Node], values: Sequence[Shadow]) -> None:
         pass
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tilewright.lang import extern_stage
 from tilewright.lang.binding import Bound
 from tilewright.lang.buffers import Buffer, flat_points, gather
 from tilewright.lang.extents import Span, spans
@@ -22,6 +23,7 @@ from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import constants
 from tilewright.lang.stepping import (
     BLOCK,
+    Machine,
     Plan,
     blocks,
     full_rank,
@@ -46,6 +48,10 @@ class Rules(Protocol):
 
     def apply(self, n: Node, args: Sequence[Shadow]) -> Shadow:
         """One operation."""
+        ...
+
+    def foreign(self, value: np.ndarray) -> Shadow:
+        """The shadow of what a stage of the user's computed, of which nothing is known."""
         ...
 
     def stepped(self, step: Sequence[Node], values: Sequence[Shadow]) -> None:
@@ -127,6 +133,8 @@ class Shadows:
     def _definition(self, d: Definition, span: Span) -> None:
         if any(a >= b for a, b in span):
             return
+        if extern_stage.of_definition(d) is not None:
+            return self._by_stage(d, span)
         plan = make_plan(d, span, {n: s[0] for n, s in self.constants.items()})
         if any(a.start >= a.stop for a in (*plan.parallel, *plan.sequential)):
             return
@@ -138,6 +146,23 @@ class Shadows:
             self._block(plan, totals, env, tuple(hi - lo for lo, hi in block))
         if totals is not None:
             totals.finish()
+
+    def _by_stage(self, d: Definition, span: Span) -> None:
+        """A stage of the user's runs on the numbers alone."""
+        buffers: dict[Any, Buffer] = {}
+        for n in (n for a in extern_stage.arguments(d) if isinstance(a, tuple) for n in a[:1]):
+            tensor = n.attr[0]
+            types = getattr(tensor, "dtypes", None) or (tensor.dtype,)
+            parts = [self.buffer(tensor, k) for k in range(len(types))]
+            data = tuple(b.data[0].astype(t.np) for b, t in zip(parts, types, strict=True))
+            buffers[tensor] = Buffer(data, parts[0].origin)
+        shape = tuple(b - a for a, b in span)
+        made = Buffer(tuple(np.zeros(shape, t.np) for t in d.func.dtypes), tuple(a for a, _ in span))
+        buffers[d.func] = made
+        extern_stage.run(d, span, Machine(buffers, {n: s[0] for n, s in self.constants.items()}))
+        for k, v in enumerate(made.data):
+            for data, part in zip(self.buffer(d.func, k).data, self.rules.foreign(_widened(v)), strict=True):
+                data[...] = part
 
     def _block(self, plan: Plan, totals: _Totals | None, env: dict[Node, Shadow], shape: tuple[int, ...]) -> None:
         total = prod(a.stop - a.start for a in plan.sequential)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.lang import ir, simplify
+from tilewright.lang import extern_stage, ir, simplify
 from tilewright.lang.assumptions import guarded
 from tilewright.lang.buffers import Buffer, flat_points, gather, put, window
 from tilewright.lang.evaluate import apply, evaluate
@@ -80,6 +80,8 @@ class Plan:
 
 def run_definition(d: Definition, span: Span, m: Machine) -> None:
     """Execute `d` at every point of its domain, where its Func has the region `span`."""
+    if extern_stage.of_definition(d) is not None:
+        return extern_stage.run(d, span, m)
     if any(a >= b for a, b in span):
         return
     plan = make_plan(d, span, m.constants)

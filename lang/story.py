@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.lang.binding import Bound
 from tilewright.lang.errors import ArgumentError, user_location
+from tilewright.lang.extern_stage import arguments, of_definition
 from tilewright.lang.func import Definition, Func
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Pipeline
@@ -74,15 +75,20 @@ class _Teller:
 
     def definition(self, d: Definition, component: int, at: tuple[int, ...], level: int) -> None:
         """What one definition did to an element: nothing at all, or its value at every point that wrote it."""
-        span = tuple((i, i + 1) for i in at)
-        plan = make_plan(d, span, self.machine.constants)
         known = {i: np.int64(c) for i, c in zip(d.lhs, at, strict=True) if i.op == "var"}
+        stage = of_definition(d)
+        if stage is not None:
+            where = f"  ({d.location})" if d.location else ""
+            reads = [f"reads {format_node(a[0])}" for a in arguments(d) if isinstance(a, tuple)]
+            self.say(level, f"= what the stage {stage.name} computes{_at(known)}: it {' and '.join(reads)}{where}")
+            return
         text = f"{format_node(d.values[component])}"
         where = f"  ({d.location})" if d.location else ""
         if d.rdom is None:
             self.say(level, f"= {text}{_at(known)}{where}")
             self.loads(d, component, known, level + 1)
             return
+        plan = make_plan(d, tuple((i, i + 1) for i in at), self.machine.constants)
         points = self._points(d, plan, known, at)
         if not points:
             return

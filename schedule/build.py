@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
+from tilewright.lang.extern_stage import of_definition
 from tilewright.lang.func import Func, InoutFunc, Tensor
 from tilewright.lang.intervals import Interval, intersect, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.regions import Read, Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
-from tilewright.schedule import blocks, extension, forms, fusing, idle, padding, storage, tiles
+from tilewright.schedule import blocks, extension, externs, forms, fusing, idle, padding, storage, tiles
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.nest import (
     Allocation,
-    Assign,
     Box,
     Guard,
     Nest,
@@ -139,6 +139,8 @@ class Builder:
 
     def ranges(self, s: Stage, region: Box, shifted: bool = True) -> StageRanges:
         body = self.bodies[s.key]
+        if of_definition(body) is not None:
+            return externs.whole(self._domain(s.key, body, region))
         return stage_ranges(s, body, self._domain(s.key, body, region), self.state.address(s.key), shifted,
                             fusing.shared_vars(self.state, s))  # fmt: skip
 
@@ -434,6 +436,8 @@ class Builder:
         address = self.state.address(s.key)
 
         def leaf(tensor: Tensor) -> NestNode:
+            if of_definition(body) is not None:
+                return externs.call(self.state.pipeline, address, body, self.funcs[s.key[0]].region, ranges)
             roots = ir.substitute((*body.lhs, *body.values), _redirected(body, ranges.values, tensor))
             n = len(body.lhs)
             return assignment(self, s, ranges, tensor, tuple(roots[:n]), tuple(roots[n:]))
@@ -585,7 +589,9 @@ class Builder:
     def _folded_init(self, name: str) -> Key | None:
         """The pure definition of `name` if its values are computed into the tiles of its first update instead."""
         init, update = self.state.stages.get((name, -1)), self.state.stages.get((name, 0))
-        if init is None or update is None or self.state.block_of(update.key) is not None:
+        if init is None or update is None or of_definition(init.definition) is not None:
+            return None
+        if self.state.block_of(update.key) is not None:
             return None
         if any(s.write_cache is None for s in self._updates(name)):
             return None

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError, ScheduleError
+from tilewright.lang.extern_stage import of_definition
 from tilewright.lang.func import Definition, Func, InoutFunc
 from tilewright.lang.ir import Node
 from tilewright.lang.types import index
 from tilewright.schedule import algebra
 from tilewright.schedule.build import Builder
 from tilewright.schedule.directive import Directive
+from tilewright.schedule.externs import in_memory
 from tilewright.schedule.online import between
 from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.registers import Registers, host_registers
@@ -64,13 +66,14 @@ def _place(s: Schedule) -> None:
     kept: list[str] = []
     costs: dict[str, int] = {}
     uses = _uses(s.state)
+    views = in_memory(s.state)
     for name in s.state.order:
         fs = s.state.funcs[name]
         f = fs.func
         touched = fs.placed or any(x.scheduled for x in s.state.stages_of(name))
         if touched or name in s.state.outputs or not uses.get(f):
             continue
-        if not f.updates and _worth_inlining(f, uses[f], costs):
+        if not f.updates and name not in views and _worth_inlining(f, uses[f], costs):
             costs[name] = _cost(f, costs)
         else:
             kept.append(name)
@@ -81,7 +84,8 @@ def _place(s: Schedule) -> None:
             if block in legal_sites(s.state, f):
                 _apply(s, "compute_at", "", (name,), at=block)
             continue
-        site = _outermost_site(s.state, f) if _may_be_separate(uses[f]) else None
+        opaque = f.init is not None and of_definition(f.init) is not None
+        site = _outermost_site(s.state, f) if _may_be_separate(uses[f]) and not opaque else None
         if site is not None and _separate(s, name, site):
             _apply(s, "compute_at", "", (name,), at=site)
         else:

@@ -13,6 +13,7 @@ from tilewright.schedule.nest import (
     Allocation,
     Assign,
     Box,
+    Call,
     Guard,
     LoopNode,
     NestNode,

@@ -23,6 +23,7 @@ from tilewright.schedule.nest import (
     Allocation,
     Assign,
     Box,
+    Call,
     Guard,
     LoopNode,
     Nest,
@@ -81,6 +82,13 @@ class _Printer:
             parts.append(f"{name} {lo}..{hi}")
         return " over " + ", ".join(parts) if parts else ""
 
+    def spans(self, box: Box) -> str:
+        return ", ".join(
+            f"{'' if r.lo is None else self.expression(r.lo)}:"
+            f"{'' if r.hi is None else self.expression(simplify.add(r.hi, integer(1)))}"
+            for r in box
+        )
+
     # Lines ------------------------------------------------------------------------------------------------------
 
     def lines(self, n: NestNode, depth: int) -> Iterator[str]:
@@ -109,6 +117,12 @@ class _Printer:
                 self.tensor = outer
             case Assign():
                 yield pad + self.assignment(n, len(pad))
+            case Call():
+                given = ", ".join(
+                    self.expression(a) if isinstance(a, Node) else f"{a[0].name}[{self.spans(a[1][0])}]"
+                    for a in n.arguments
+                )
+                yield self._cut(f"{pad}{n.tensor.name}[{self.spans(n.region)}] = {n.called}({given})", 0)
             case PrefetchNode(tensor, region):
                 yield f"{pad}prefetch {tensor.name}{self.box(region, tensor)}"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import Node
 from tilewright.schedule.build import build_nest
-from tilewright.schedule.nest import Allocation, Assign, Box, LoopNode, Nest, NestNode, Produce, Storage, children
+from tilewright.schedule.nest import Allocation, Assign, Box, Call, LoopNode, Nest, NestNode, Produce, Storage, children
 from tilewright.schedule.printer import print_nest
 from tilewright.schedule.state import State
 
@@ -94,5 +94,9 @@ def view(state: State) -> LoopView:
             case Assign():
                 for x in ir.leaves((*n.indices, *n.values), "load"):
                     uses.setdefault(x.attr[0].name, {})[n.stage] = None
+            case Call(arguments=given):
+                for a in given:
+                    if isinstance(a, tuple):
+                        uses.setdefault(a[0].name, {})[n.stage] = None
         stack.extend((c, inside) for c in reversed(children(n)))
     return LoopView(nest, tuple(loops), regions, {k: tuple(v) for k, v in uses.items()}, tuple(buffers))

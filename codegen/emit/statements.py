@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewright.codegen.emit import memory
 from tilewright.codegen.emit.builder import memory_type
+from tilewright.codegen.emit.calls import emit_call
 from tilewright.codegen.emit.counters import count_live, count_point
 from tilewright.codegen.emit.index import access, address, resolve
 from tilewright.codegen.emit.parallel import emit_parallel, hold, leave, release
@@ -26,6 +27,7 @@ from tilewright.codegen.loops import (
     Allocate,
     Block,
     Buffer,
+    Call,
     Fence,
     For,
     If,
@@ -340,4 +342,5 @@ _RULES: dict[type, Callable[[Region, Any], None]] = {
     Store: _store,
     Prefetch: _prefetch,
     Fence: _fence,
+    Call: emit_call,
 }

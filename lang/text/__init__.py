@@ -13,6 +13,7 @@ from tilewright.lang.text.expression import format_node
 
 if TYPE_CHECKING:
     from tilewright.lang.extern import Extern
+    from tilewright.lang.extern_stage import ExternStage
     from tilewright.lang.pipeline import Pipeline
 
 __all__ = ["format_node", "parse_kernel", "print_kernel"]
@@ -25,7 +26,9 @@ def print_kernel(pipeline: Pipeline) -> str:
     return kernel_writer.print_kernel(pipeline)
 
 
-def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1, externs: Iterable[Extern] = ()) -> Pipeline:
+def parse_kernel(
+    text: str, origin: str = "<text>", first_line: int = 1, externs: Iterable[Extern | ExternStage] = ()
+) -> Pipeline:
     """The pipeline of a text with one kernel. `origin` (a file name) and `first_line` are for error messages; `externs`
     are the functions of the user's own that the text names.
 

@@ -14,6 +14,7 @@ from tilewright.lang import expr, ir
 from tilewright.lang.errors import located
 from tilewright.lang.expr import Expr, wrap
 from tilewright.lang.extern import Extern, wide
+from tilewright.lang.extern_stage import ExternStage
 from tilewright.lang.func import Func, FuncRef, Tensor
 from tilewright.lang.symbols import Size, bad
 from tilewright.lang.text import rules
@@ -34,12 +35,22 @@ class Scope:
     sizes: dict[str, Expr] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     open_sizes: bool = False  # an unknown name is a size (extents of parameters)
-    externs: dict[str, Extern] = field(default_factory=dict)  # functions of the user's own
+    externs: dict[str, Extern | ExternStage] = field(default_factory=dict)  # functions of the user's own
 
     def extern(self, name: str) -> Extern:
-        if name not in self.externs:
+        found = self.externs.get(name)
+        if not isinstance(found, Extern):
             raise bad(f"the function {name} is not given", "extern", f"parse_kernel(text, externs=[{name}]) gives it")
-        return self.externs[name]
+        return found
+
+    def stage(self, name: str, version: str) -> ExternStage:
+        found = self.externs.get(name)
+        if not isinstance(found, ExternStage):
+            raise bad(f"the stage {name} is not given", "stage", f"parse_kernel(text, externs=[{name}]) gives it")
+        if found.version != version:
+            raise bad(f"the stage {name} has version {found.version!r} and the text wants {version!r}", "stage",
+                      "give the stage that the text was written with")  # fmt: skip
+        return found
 
     def find(self, name: str) -> Expr:
         for table in (self.lets, self.vars, self.scalars, self.sizes):
@@ -154,6 +165,12 @@ def _load(t: Any, operands: list, scope: Scope) -> Expr:
     return ref
 
 
+def _span(t: Any, operands: list, scope: Scope) -> Expr:
+    raise bad(
+        "a slice in an expression", "slice", "index it with one expression an axis; stages take slices: stage!f(A[0:N])"
+    )
+
+
 def _component(t: Any, operands: list, scope: Scope) -> Expr:
     ref = _load(t, operands, scope)
     if not isinstance(ref, FuncRef):
@@ -234,7 +251,7 @@ _NAMED = ("round_to", "call", "call_extern")
 
 _RULES: dict[str, Callable[[Any, list, Scope], Any]] = {
     "int": lambda t, operands, scope: integer(str(t.children[0])),
-    "float": _float, "leaf": _leaf, "load": _load, "component": _component, "call": _call, "bits": _bits,
+    "float": _float, "leaf": _leaf, "load": _load, "span": _span, "component": _component, "call": _call, "bits": _bits,
     "exact": _exact, "unary": _unary,
     "qualified": lambda t, operands, scope: scope.qualified(str(t.children[0]), name_of(t.children[1])),
     "binary": lambda t, operands, scope: rules.binary(_OPERATORS[str(t.children[1])], *operands),

@@ -249,9 +249,16 @@ def _assume(w: Writer, n: Node) -> tuple[Rope, int] | None:
 
 def _load(w: Writer, n: Node) -> tuple[Rope, int] | None:
     tensor, component = n.attr
-    places = [w.write(implied(a), index) for a in n.args]
+    places = [place(w, a) for a in n.args]
     tail = f"[{component}]" if len(getattr(tensor, "dtypes", ())) > 1 else ""
     return (w.tensor(tensor.name), "[", comma(places), "]", tail), ATOM
+
+
+def place(w: Writer, n: Node) -> Rope:
+    """An index, `start:stop` for a span."""
+    if n.op == "span":
+        return w.write(implied(n.args[0]), index), ":", w.write(implied(n.args[1]), index)
+    return w.write(implied(n), index)
 
 
 def implied(n: Node) -> Node:

@@ -14,6 +14,7 @@ from lark import Token, Tree
 from tilewright.lang.errors import located
 from tilewright.lang.expr import Expr, wrap
 from tilewright.lang.extern import Extern
+from tilewright.lang.extern_stage import ExternStage
 from tilewright.lang.func import Array, Func, Increment, InoutFunc, Table
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.symbols import Size, Var, bad, rdom, to_index
@@ -24,7 +25,9 @@ from tilewright.lang.types import DTYPES, DType
 _STEPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div", "&=": "and", "|=": "or", "^=": "xor"}
 
 
-def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1, externs: Iterable[Extern] = ()) -> Pipeline:
+def parse_kernel(
+    text: str, origin: str = "<text>", first_line: int = 1, externs: Iterable[Extern | ExternStage] = ()
+) -> Pipeline:
     """The pipeline of a text with one kernel. `origin` (a file name) and `first_line` are for error messages; `externs`
     are the functions that the text names.
 
@@ -46,7 +49,7 @@ def parse_kernel(text: str, origin: str = "<text>", first_line: int = 1, externs
 class _Builder:
     """Builds one kernel, line by line."""
 
-    def __init__(self, source: Source, externs: Iterable[Extern] = ()):
+    def __init__(self, source: Source, externs: Iterable[Extern | ExternStage] = ()):
         self.source = source
         self.scope = Scope(externs={e.name: e for e in externs})
         self.lets: list[Any] = []
@@ -190,6 +193,26 @@ class _Builder:
             raise bad(f"the definition of {n} does not use the variables behind over", "rdom-unused",
                       "use one in an index or a value")  # fmt: skip
         self.scope.vars, self.scope.lets = {}, {}
+
+    def line_staged(self, t: Any) -> None:
+        """`S[i, j] = stage!rows "2" (A[i, 0:N], alpha)`."""
+        name, indices, step, _, called, version, *given = t.children
+        f = self.scope.tensor(name_of(name))
+        if not isinstance(f, Func) or isinstance(f, InoutFunc) or f.init is not None or str(step) != "=":
+            raise bad(f"{f.name} is updated by a stage", "stage-update", "a stage is the pure definition of a Func")
+        self.scope.vars, self.scope.lets = {}, {}
+        where = tuple(self.index(x, True) for x in _some(indices))
+        stage = self.scope.stage(str(called), json.loads(str(version)) if version is not None else "")
+        f[where] = stage(*(self.argument(g) for g in given if g is not None))
+        self.scope.vars = {}
+
+    def argument(self, t: Any) -> Any:
+        """A box (anything that is indexed), or a scalar."""
+        if t.data != "load":
+            return self.value(t)
+        name, *places = (c for c in t.children if c is not None)
+        ends = [slice(*(self.value(e) for e in p.children)) if p.data == "span" else self.value(p) for p in places]
+        return self.scope.tensor(name_of(name)).box[tuple(ends)]
 
     def domain(self, over: Any) -> Any:
         ranges: dict[str, tuple] = {}

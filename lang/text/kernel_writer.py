@@ -12,11 +12,12 @@ import numpy as np
 
 from tilewright.lang import expr, ir
 from tilewright.lang.errors import DefinitionError
+from tilewright.lang.extern_stage import arguments, of_definition
 from tilewright.lang.func import Array, Definition, InoutFunc, Table
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Output, Pipeline, ScalarParam
 from tilewright.lang.text import rules
-from tilewright.lang.text.expression import Rope, Writer, comma, implied, join, plain_name, shared
+from tilewright.lang.text.expression import Rope, Writer, comma, implied, join, place, plain_name, shared
 from tilewright.lang.text.numbers import format_const
 from tilewright.lang.types import DType, f64, i64, index
 
@@ -124,6 +125,8 @@ class _KernelWriter:
 
     def definition(self, d: Definition) -> list[str]:
         """The lines of a definition: its lets, then itself."""
+        if of_definition(d) is not None:
+            return [join(self.staged(d))]
         stored = [_stored(v, t) for v, t in zip(d.values, d.func.dtypes, strict=True)]
         bound = frozenset({n.attr for n in d.lhs if n.op == "var"} | set(d.rdom.ranges if d.rdom else ()))
         lets: dict[Node, str] = {}
@@ -142,6 +145,20 @@ class _KernelWriter:
         left = (quoted(d.func.name), "[", comma(self.left(i, d, w) for i in d.lhs), "]")
         lines.append((*left, *self.right(d, stored, w), *self.over(d, w)))
         return [join(line) for line in lines]
+
+    def staged(self, d: Definition) -> Rope:
+        """A definition by a stage of the user's."""
+        stage = of_definition(d)
+        assert stage is not None
+        w = Writer(lambda n: self.leaf(n, frozenset(n.attr for n in d.lhs)), quoted)
+        given = comma(w.write(a) if isinstance(a, Node) else self.box(a[0], w) for a in arguments(d))
+        version = f" {json.dumps(stage.version)} " if stage.version else ""
+        left = (quoted(d.func.name), "[", comma(self.left(i, d, w) for i in d.lhs), "] = ")
+        return (*left, f"stage!{stage.name}{version}(", given, ")")
+
+    @staticmethod
+    def box(n: Node, w: Writer) -> Rope:
+        return quoted(n.attr[0].name), "[", comma(place(w, i) for i in n.args), "]"
 
     def left(self, i: Node, d: Definition, w: Writer) -> Rope:
         if i.op == "var" and not d.is_pure and (i.attr in self.scalars or i.attr in self.p.sizes):

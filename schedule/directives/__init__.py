@@ -22,6 +22,7 @@ from tilewright.schedule.directives import (
     streams,
 )
 from tilewright.schedule.directives.kinds import KINDS, Kind, Option, canonical, directive, resolved
+from tilewright.schedule.externs import check_stages
 from tilewright.schedule.fusing import check_fused
 from tilewright.schedule.online import check_groups
 from tilewright.schedule.sites import check_places
@@ -38,6 +39,7 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     check_fused(after)
     check_groups(after)
     check_places(after)
+    check_stages(after)
     check_tiles(after)
     staging.check_prefetches(after)
     parts.check_copies(after)

@@ -8,6 +8,7 @@ from tilewright.lang.func import Func, InoutFunc
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import Option, directive
 from tilewright.schedule.directives.staging import new_name, reading, tensors_of
+from tilewright.schedule.externs import in_memory
 from tilewright.schedule.state import INLINE, ROOT, FuncState, State, find_func, find_stage, make_stage, refuse
 
 
@@ -50,5 +51,5 @@ def clone(state: State, d: Directive) -> State:
             copy.updates.append(made)
         state = state.with_stage(make_stage(made))
     copy.frozen_by = "clone"
-    where = ROOT if copy.updates else INLINE
+    where = ROOT if copy.updates or copy.name in in_memory(state) else INLINE
     return state.with_func(FuncState(copy, where, origin="clone"))
