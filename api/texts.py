@@ -93,7 +93,7 @@ def _block(item: Kernel | Pipeline | Schedule) -> str:
     return print_kernel(_pipeline(item))
 
 
-def read(path: Path | str, externs: Iterable[Extern] = ()) -> TwFile:
+def read(path: Path | str, externs: Iterable[Extern | ExternStage] = ()) -> TwFile:
     """The kernels and schedules of a `.tw` file; `externs` are the functions (`tw.extern`) that its kernels name.
 
     Raises OSError where the file can't be read, and ParseError (file, line, column, what was expected).
