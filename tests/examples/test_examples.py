@@ -21,6 +21,7 @@ SMALL: dict[str, dict[str, int]] = {
     "blur": {"rows": 45},
     "conv1d": {"N": 3000, "K": 17},
     "conv2d": {"CO": 35, "CI": 3, "size": 17},
+    "equalise": {"rows": 70},
     "harris": {"rows": 70, "columns": 300},
     "heat": {"H": 50, "W": 41},
     "histogram": {"rows": 70},
