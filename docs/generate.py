@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from inspect import cleandoc, getdoc
 from pathlib import Path
+from typing import Any
 
+from tilewright.kernels import Kernel
 from tilewright.lang.math import FUNCTIONS, ULP
+from tilewright.schedule.causes import CAUSES
 from tilewright.schedule.directives import KINDS, Kind
 from tilewright.schedule.directives.kinds import synopsis
 
@@ -35,6 +39,7 @@ def documents() -> dict[Path, str]:
     after = rest.split(END, 1)[1]
     return {
         DOCS / "directives.md": _directives(),
+        DOCS / "errors.md": _errors(),
         numerics: before + BEGIN + _ulp_table() + END + after,
     }
 
@@ -62,6 +67,39 @@ def _entry(kind: Kind) -> str:
     where = "under the heading of a stage" if kind.of_stage else "on its own"
     text = cleandoc(getdoc(kind.run) or "")
     return f"### {kind.name}\n\n```text\n{synopsis(kind)}\n```\n\n{text}\n\nStands {where}.\n"
+
+
+def _errors() -> str:
+    """The catalogue of errors: what `mistakes` provokes, with the messages as they are now."""
+    sys.path.insert(0, str(DOCS))
+    try:
+        from mistakes import examples, kernels
+    finally:
+        sys.path.remove(str(DOCS))
+    used = [k for k in vars(kernels).values() if isinstance(k, Kernel)]
+    parts = [
+        "# What a schedule is refused for\n\n"
+        "Written by `docs/generate.py` from the examples in `docs/mistakes/`; change it there.\n\n"
+        "Every error is a `tw.ScheduleError` of one of the classes below. It names the place in the user's source, says\n"
+        "what conflicts with what, and then, in the second line, what would be legal or what to try next; `error.code`\n"
+        "is stable. The schedule stays as it was before the directive. Machines add `capacity.exceeded`, calls\n"
+        "`bounds.schedule` (a promise of the schedule that a call breaks).\n\n"
+        "The examples are about these kernels.\n",
+        "```text\n" + "\n\n".join(map(str, used)) + "\n```\n",
+    ]  # fmt: skip
+    for kind in dict.fromkeys(CAUSES.values()):
+        parts.append(f"## {kind.__name__}\n\n{cleandoc(getdoc(kind) or '')}\n")
+        parts += [_example(e) for e in sorted(examples(), key=lambda e: e.code) if CAUSES[e.code] is kind]
+    return "\n".join(parts)
+
+
+def _example(e: Any) -> str:
+    error = e.error()
+    said = _PLACES.sub("", f"{error.message}\n  {error.hint}")
+    return f"### schedule.{e.code}\n\n{e.cause}\n\n```text\n{e.source}\n```\n\n```text\n{said}\n```\n"
+
+
+_PLACES = re.compile(r"\S*/(?=[\w.]+\.tw)")  # folders of files
 
 
 def _ulp_table() -> str:

@@ -349,7 +349,6 @@ class Builder:
 
     def nest(self) -> Nest:
         self.infer()
-        self._check_places()
         b = self.outside
         self.requirements.extend(r for r in dict.fromkeys(b.promises) if r[0] is not ir.TRUE)
         self.requirements.extend(padding.requirements(b.state, b.bodies, b.funcs, b.sizes))
@@ -379,11 +378,6 @@ class Builder:
                 out.append(tiles.copy(f, target, box, prefix, components=(o.component,)))
                 copied.append(box_points(prefix, f, box))
         return Produce("copy", name, f, self.funcs[name].region, sequence(*out), points=tuple(copied))
-
-    def _check_places(self) -> None:
-        for name, fs in self.state.funcs.items():
-            if name in self.state.outputs and fs.compute.kind == "at" and not self.state.consumers(fs.func):
-                raise refuse(f"{name} is an output and must be computed at the root", "output-place")
 
     def produce(self, name: str, keys: tuple[Key, ...] = ()) -> NestNode:
         """The computation of a Func, or of the stages `keys` of it."""

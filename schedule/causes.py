@@ -72,7 +72,7 @@ _CODES: dict[type[ScheduleError], str] = {
     RaceError: "store-race tile-race",
     DependenceError: "compute-with-dependence prefetch-lost ring-dependence ring-guards",
     PlaceError: """
-        hoist illegal-place inline-update inlined output-place stage-inline store-inside store-unbounded""",
+        hoist illegal-place inline-update inlined output-place stage-inline store-inside""",
     StorageError: """
         axis-twice bound bound-updates clone-inout fold fold-twice inout-storage layout-given layout-packed
         prefetch-twice ring ring-twice stage-storage stream tile-gaps tile-twice""",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.lang import simplify
+from tilewright.lang.errors import BoundsError, user_location
 from tilewright.lang.func import Func
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import integer
@@ -27,13 +28,17 @@ def _no_threads(name: str, what: str, between: Site) -> None:
         )  # fmt: skip
 
 
+def _unbounded(what: str, directive: str) -> BoundsError:
+    return BoundsError(f"{what} has no bounds", code="bounds.unbounded", where=user_location(),
+                       hint=f"choose a loop closer to where it is computed: {directive}")  # fmt: skip
+
+
 def kept(name: str, needed: Box, between: Site) -> Box:
     """What must be kept of a Func over the loops between where it is stored and where it is computed."""
     _no_threads(name, "stored", between)
     box = tuple(project(r, between) for r in needed)
     if not all(r.bounded for r in box):
-        raise refuse(f"what {name} needs at the place where it is stored has no bounds", "store-unbounded",
-                     "store it closer to where it is computed (store_at)")  # fmt: skip
+        raise _unbounded(f"what {name} needs at the place where it is stored", "store_at")
     return box
 
 
@@ -80,7 +85,7 @@ def hoisted(name: str, between: Site, made: Storages) -> Storages:
     for e in made[0].extents:
         top = project(Interval(ZERO, e), between).hi
         if top is None:
-            raise refuse(f"{name} has no bound where it is allocated", "store-unbounded", "allocate it further in")
+            raise _unbounded(f"the size of {name} at the place where it is allocated", "hoist_storage")
         extents.append(top)
     return tuple(replace(s, extents=tuple(extents)) for s in made)
 

@@ -1,0 +1,60 @@
+"""What a schedule is refused for: an example of every code, which docs/generate.py runs and writes down.
+
+Each example is a function that ends in the mistake; its docstring says the cause.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.lang.errors import ScheduleError
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A code (without `schedule.`) and a function that provokes it."""
+
+    code: str
+    run: Callable[[], object]
+
+    @property
+    def cause(self) -> str:
+        return " ".join((inspect.getdoc(self.run) or "").split())
+
+    @property
+    def source(self) -> str:
+        """What the function does, without its head."""
+        text = inspect.getsource(self.run)
+        body = text.split('"""', 2)[2]
+        return textwrap.dedent(body).strip()
+
+    def error(self) -> ScheduleError:
+        """The error that the example gives; an AssertionError where it gives none."""
+        try:
+            self.run()
+        except ScheduleError as e:
+            return e
+        raise AssertionError(f"{self.code} is not refused")
+
+
+EXAMPLES: list[Example] = []
+
+
+def refused(code: str) -> Callable[[Callable[[], object]], Callable[[], object]]:
+    """Register an example of `schedule.{code}`."""
+
+    def register(fn: Callable[[], object]) -> Callable[[], object]:
+        EXAMPLES.append(Example(code, fn))
+        return fn
+
+    return register
+
+
+def examples() -> list[Example]:
+    """All examples, in the order of the document."""
+    from . import buffers, loops, names, online, places, reductions, sharing, stages  # noqa: F401  (they register themselves)
+
+    return EXAMPLES

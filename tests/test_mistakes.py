@@ -1,0 +1,65 @@
+"""The catalogue of errors in docs/mistakes: every code that the sources have is there, and is raised as it says."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tilewright as tw
+from tilewright.schedule.causes import CAUSES
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+from mistakes import examples  # noqa: E402
+
+sys.path.remove(str(ROOT / "docs"))
+EXAMPLES = examples()
+
+
+def refusals() -> Iterator[tuple[str, ast.Call]]:
+    """(place, call) of every `refuse(...)` in the sources."""
+    for room in ("schedule", "codegen", "api"):
+        for file in sorted((ROOT / room).rglob("*.py")):
+            for n in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "refuse":
+                    yield f"{file.relative_to(ROOT)}:{n.lineno}", n
+
+
+def test_every_code_of_the_sources_has_a_cause_and_every_cause_an_example():
+    used: set[str] = set()
+    for place, call in refusals():
+        literals = {x.value for x in ast.walk(call.args[1]) if isinstance(x, ast.Constant)}
+        assert literals <= CAUSES.keys(), f"{place}: {literals} is no code of schedule/causes.py"
+        assert len(call.args) >= 3, f"{place} does not say what would be legal"
+        used |= literals if literals else CAUSES.keys() & {"output-place", "inline-update"}
+    assert used == CAUSES.keys(), f"nothing raises {CAUSES.keys() - used}"
+    assert {e.code for e in EXAMPLES} == CAUSES.keys()
+
+
+def test_no_cause_is_anyone_elses():
+    """Errors of schedules are made in one place, which knows their codes."""
+    for room in ("schedule", "codegen", "api"):
+        for file in sorted((ROOT / room).rglob("*.py")):
+            text = file.read_text(encoding="utf-8")
+            assert "ScheduleError(" not in text or file.name == "causes.py", file
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.code)
+def test_an_example_is_refused_as_it_says(example):
+    error = example.error()
+    assert error.code == f"schedule.{example.code}"
+    assert type(error) is CAUSES[example.code] and getattr(tw, type(error).__name__) is type(error)
+    assert error.message and error.hint and example.cause and inspect.getdoc(type(error))
+    place = error.where[0]
+    assert str(error).startswith(f"{place}: {error.message} [{error.code}]\n  {error.hint}") or len(error.where) > 1
+    if place.file.endswith(".py"):
+        assert Path(place.file).is_relative_to(ROOT / "docs" / "mistakes"), place
+        assert linecache.getline(place.file, place.line).strip(), place
+    else:
+        assert place.file == "<text>" or place.file.endswith(".tw"), place
