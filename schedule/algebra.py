@@ -39,6 +39,15 @@ def reads_self(d: Definition, n: Node) -> bool:
     return any(x.attr[0] is d.func for x in ir.leaves((n,), "load"))
 
 
+def own_elements(d: Definition, rvar: Node) -> bool:
+    """Whether every value of a reduction variable updates elements of its own: there is nothing to combine."""
+    for i in d.lhs:
+        coefs, _ = simplify.linear(i)
+        if coefs.get(rvar, 0) and [n for n in ir.postorder((i,)) if n.op in ("rvar", "load")] == [rvar]:
+            return True
+    return False
+
+
 def match(d: Definition) -> Reduction | None:
     """The reduction that an update is, or None."""
     if d.number < 0 or any(reads_self(d, i) for i in d.lhs):

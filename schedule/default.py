@@ -15,6 +15,8 @@ What reassociates depends on the algorithm alone (never on the processor), and n
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError, ScheduleError
 from tilewright.lang.extern_stage import of_definition
@@ -48,7 +50,11 @@ def complete(schedule: Schedule, mode: str = "contract", registers: Registers | 
     b.infer()
     for key in untouched:
         if key in full.state.stages and full.state.funcs[key[0]].compute.kind != "inline":
-            _loops(full, full.state.stages[key], mode, registers or host_registers(), b)
+            before = full.directives, full.state
+            try:
+                _loops(full, full.state.stages[key], mode, registers or host_registers(), b)
+            except ScheduleError:  # against what the user said: then the stage stays plain
+                full.directives, full.state = before
     return full
 
 
@@ -89,7 +95,8 @@ def _place(s: Schedule) -> None:
         if site is not None and _separate(s, name, site):
             _apply(s, "compute_at", "", (name,), at=site)
         else:
-            _apply(s, "compute_root", "", (name,))
+            with suppress(ScheduleError):  # a prefetch may ask for what it reads where it is used: it stays there
+                _apply(s, "compute_root", "", (name,))
 
 
 Uses = dict[object, list[tuple[Stage, Node]]]
@@ -193,7 +200,7 @@ def _loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builde
             _pure(s, address, d, at_root, registers)
         return
     rvar = _reduction_axis(d)
-    reduction = algebra.match(d)
+    reduction = None if rvar is None or algebra.own_elements(d, rvar) else algebra.match(d)
     vector = d.lhs[-1] if d.lhs and d.lhs[-1].op == "var" and d.lhs[-1] not in single else None
     along = 0 if vector is None else _runs_along(d, vector)
     if vector is not None and (along > 0 or rvar is None or along >= _runs_along(d, rvar)):

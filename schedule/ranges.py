@@ -100,19 +100,61 @@ def extent(r: Interval) -> Node:
 
 
 def constant_extent(r: Interval, loops: tuple[Range, ...] = ()) -> int | None:
-    """The smallest constant that the extent of `r` provably doesn't exceed, or None."""
+    """The smallest constant found that the extent of `r` provably doesn't exceed, or None."""
     assert r.lo is not None and r.hi is not None
-    best: int | None = None
-    for h in spread(r.hi, "min"):
-        for low in spread(r.lo, "max"):
-            d = project(Interval(ZERO, simplify.add(simplify.sub(h, low), ONE)), loops).hi
-            for e in spread(d, "min") if d is not None else ():
-                if e.op == "const":
-                    best = e.attr if best is None else min(best, e.attr)
-                elif e.op == "max" and all(t.op == "const" for t in spread(e, "max")):
-                    top = max(t.attr for t in spread(e, "max"))
-                    best = top if best is None else min(best, top)
+    best = _top_by_cases(extent(r), loops, [_MOST_TERMS])
     return None if best is None else max(best, 0)
+
+
+_MOST_TERMS = 256  # that are looked at for one constant
+
+
+def _top(n: Node, loops: tuple[Range, ...], budget: list[int]) -> int | None:
+    """A constant that `n` doesn't exceed in any iteration of `loops`.
+
+    A maximum is below what all its terms are below, a minimum below what one is. Terms are taken apart before the
+    loops' ranges are put in, so that what stands in both bounds of a range cancels.
+    """
+    budget[0] -= 1
+    if budget[0] < 0:
+        return None
+    over = project(Interval(ZERO, n), loops).hi if loops else n
+    found = [over.attr] if over is not None and over.op == "const" else []
+    coefs, c = simplify.linear(n)
+    every = next((t for t, k in coefs.items() if t.op == ("max" if k > 0 else "min")), None)
+    some = next((t for t, k in coefs.items() if t.op == "min" and k > 0), None)
+    some = some or next((t for t, k in coefs.items() if t.op == "max" and k < 0), None)
+    if every is not None or some is not None:
+        t = every or some
+        assert t is not None
+        rest = simplify.from_linear({u: k for u, k in coefs.items() if u is not t}, c)
+        terms = [simplify.add(rest, simplify.mul(x, integer(coefs[t]))) for x in ir.spread(t, t.op)]
+        tops = _constants(_top(x, loops, budget) for x in terms)
+        if every is None:
+            found += tops
+        elif len(tops) == len(terms):
+            found.append(max(tops))
+    elif over is not None and over is not n:
+        found += _constants([_top(over, (), budget)])
+    return min(found, default=None)
+
+
+def _top_by_cases(n: Node, loops: tuple[Range, ...], budget: list[int]) -> int | None:
+    """The same; where that finds nothing, by what an extreme inside another one is: one of its terms, everywhere."""
+    found = _top(n, loops, budget)
+    if found is not None or budget[0] < 0:
+        return found
+    outer = [a for t in simplify.linear(n)[0] if t.op in ("min", "max") for a in ir.spread(t, t.op)]
+    inner = next((m for m in ir.postorder(outer) if m.op in ("min", "max")), None)
+    if inner is None:
+        return None
+    cases = [ir.substitute((n,), {inner: x})[0] for x in ir.spread(inner, inner.op)]
+    tops = _constants(_top_by_cases(x, loops, budget) for x in cases)
+    return max(tops) if len(tops) == len(cases) else None
+
+
+def _constants(tops: Iterable[int | None]) -> list[int]:
+    return [t for t in tops if t is not None]
 
 
 def spread(n: Node, op: str) -> list[Node]:
@@ -216,7 +258,7 @@ def stage_ranges(
             where += nonnegative(simplify.sub(simplify.sub(e, ONE), value))
             if t.parent not in roots:
                 nested.add(t)
-        if not guard and _may_shift(t, extents):
+        if _may_shift(t, extents):
             again.append(simplify.compare("lt", value, simplify.mul(relative[t.outer], integer(t.factor))))
         return value
 

@@ -28,7 +28,6 @@ from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import check_name, directive
 from tilewright.schedule.ranges import ONE
 from tilewright.schedule.state import (
-    ROOT,
     FuncState,
     Fuse,
     Loop,
@@ -77,7 +76,7 @@ def rfactor(state: State, stage: Stage, loop: str, name: str, mode: str = "seria
     if stage.write_cache is not None:
         raise refuse(f"{address} has a cache_write", "rfactor-cache", "factor the reduction first")
     domain, moved, path = _factored(stage, loop)
-    if ir.var(loop) in ir.substitute(d.lhs, moved):
+    if algebra.own_elements(d, path.root):
         raise refuse(f"every value of {loop} updates elements of its own: there are no partial results to combine",
                      "rfactor-scatter", "factor over another loop")  # fmt: skip
     partial = _partial_func(d, name, loop, found, domain, moved, path, first=mode == "parallel")
@@ -261,7 +260,7 @@ def _install(
             made = _vector_over(made, loop)
         stages[made.key] = replace(made, scheduled=True)
     group = state.block_of(stage.key)
-    outside = ROOT if group is None else Place("at", group.key, group.loop)
+    outside = state.funcs[d.func.name].compute if group is None else Place("at", group.key, group.loop)
     place = Place("at", stage.key, around[-1]) if around else outside
     funcs = {**state.funcs, partial.name: FuncState(partial, place, origin="rfactor", placed=True)}
     marks = state.reassociations
