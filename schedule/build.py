@@ -18,7 +18,18 @@ from tilewright.lang.func import Func, InoutFunc, Tensor
 from tilewright.lang.intervals import Interval, intersect, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.regions import Read, Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
-from tilewright.schedule import blocks, extension, externs, forms, fusing, idle, padding, storage, tiles
+from tilewright.schedule import (
+    blocks,
+    extension,
+    externs,
+    forms,
+    fusing,
+    idle,
+    padding,
+    storage,
+    tiles,
+    windows,
+)
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.nest import (
     Allocation,
@@ -119,11 +130,13 @@ class Builder:
                 d = self.bodies[stages[0].key]
                 facts = Facts(tuple((x.var, x.interval) for x in site))
                 region = tuple(padding.rounded(stages[0], v, r, facts) for v, r in zip(d.lhs, region, strict=True))
-            needed = region
             between = site[len(self._site(fs.stored)) :]
+            if between:
+                region = tuple(windows.tidied_range(r, site) for r in region)
+            needed = region
             if between and all(r.bounded for r in region):
                 whole = frozenset[int]().union(*map(padding.whole_axes, stages))
-                region, notes = slide(region, between, [self.bodies[s.key] for s in stages], whole)
+                region, notes = slide(region, site, between, [self.bodies[s.key] for s in stages], whole)
                 self.slides[name] = notes
             built = Built(fs, needed, region, site, asked=asked)
             built.sites = blocks.sites(self, built, stages)

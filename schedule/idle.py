@@ -16,8 +16,9 @@ from tilewright.lang.func import Array, InoutFunc
 from tilewright.lang.intervals import Env, Interval
 from tilewright.lang.ir import Node
 from tilewright.lang.regions import all_hold, conditions, executed, reads, runs
+from tilewright.schedule import windows
 from tilewright.schedule.inline import Body
-from tilewright.schedule.ranges import ONE, Range, as_ge0, nonnegative, project, spread
+from tilewright.schedule.ranges import ONE, ZERO, Range, as_ge0, nonnegative, project, spread
 from tilewright.schedule.state import Key, State
 
 if TYPE_CHECKING:
@@ -65,11 +66,14 @@ def _inside(r, site: tuple[Range, ...]) -> bool:
     array = r.tensor.inout if isinstance(r.tensor, InoutFunc) else r.tensor
     if not isinstance(array, Array):
         return True
+    facts = windows.facts_at(site)
     for i, e in zip(r.box, array.extents, strict=True):
-        whole = project(i, site)
-        if whole.lo is None or whole.hi is None or not _nonnegative(whole.lo):
+        whole, last = project(i, site), simplify.sub(e, ONE)
+        if whole.lo is None or whole.hi is None:
             return False
-        if not _nonnegative(simplify.sub(simplify.sub(e, ONE), whole.hi)):
+        if not (_nonnegative(whole.lo) or windows.at_least(i.lo, ZERO, facts)):
+            return False
+        if not (_nonnegative(simplify.sub(last, whole.hi)) or windows.at_least(last, i.hi, facts)):
             return False
     return True
 

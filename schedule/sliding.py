@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from tilewright.lang import ir, simplify
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node
+from tilewright.schedule import windows
 from tilewright.schedule.inline import Body
 from tilewright.schedule.nest import Box
 from tilewright.schedule.ranges import ONE, Range, spread
+from tilewright.schedule.windows import Site
 
 UP, DOWN, STILL = 1, -1, 0
 
@@ -34,12 +36,12 @@ class Slide:
 
 
 def slide(
-    region: Box, between: Sequence[Range], bodies: Sequence[Body], whole: Collection[int] = ()
+    region: Box, site: Site, between: Site, bodies: Sequence[Body], whole: Collection[int] = ()
 ) -> tuple[Box, list[Slide]]:
     """The region that is left to compute in each iteration of the loops `between` storage and computation.
 
-    `bodies` are the Func's definitions, `whole` the axes that are computed in whole tiles (round_up). The second result
-    says for every axis that moves whether it slides.
+    `site` are all loops around, `bodies` are the Func's definitions, `whole` the axes that are computed in whole tiles
+    (round_up). The second result says for every axis that moves whether it slides.
     """
     out, notes = list(region), []
     for k, r in enumerate(region):
@@ -47,9 +49,9 @@ def slide(
         if not moving:
             continue
         x = moving[-1]
-        why = "its tiles are whole" if k in whole else _obstacle(region, k, x, between, bodies)
+        why = "its tiles are whole" if k in whole else _obstacle(region, k, x, site, between, bodies)
         if why is None:
-            out[k] = _new_part(r, x)
+            out[k] = _new_part(r, x, site)
         notes.append(Slide(k, x.name if why is None else None, why or ""))
     return tuple(out), notes
 
@@ -59,7 +61,7 @@ def _varies(r: Interval, var: Node) -> bool:
     return var in ir.leaves((r.lo, r.hi), "var")
 
 
-def _obstacle(region: Box, axis: int, x: Range, between: Sequence[Range], bodies: Sequence[Body]) -> str | None:
+def _obstacle(region: Box, axis: int, x: Range, site: Site, between: Site, bodies: Sequence[Body]) -> str | None:
     """Why an axis can't slide along a loop; None if it can."""
     r = region[axis]
     assert r.lo is not None and r.hi is not None
@@ -67,7 +69,7 @@ def _obstacle(region: Box, axis: int, x: Range, between: Sequence[Range], bodies
         return f"{x.name} is {x.mode}"
     if any(_varies(other, x.var) for j, other in enumerate(region) if j != axis):
         return f"another axis moves with {x.name} as well"
-    inner = between[list(between).index(x) :]
+    inner = between[between.index(x) :]
     if any(y.guards for y in inner):
         return f"iterations of {x.name} may be left out"
     if any(x.var in ir.leaves((y.start, y.stop), "var") for y in inner[1:]):
@@ -75,25 +77,43 @@ def _obstacle(region: Box, axis: int, x: Range, between: Sequence[Range], bodies
     for b in bodies:
         if b.lhs[axis].op != "var":
             return "an update writes that axis out of order"
-    if direction(r.lo, x.var) is None or direction(r.lo, x.var) != direction(r.hi, x.var):
+    if _way(r, x, site) is None:
         return f"its ends do not move one way with {x.name}"
     return None
 
 
-def _new_part(r: Interval, x: Range) -> Interval:
+def _way(r: Interval, x: Range, site: Site) -> int | None:
+    """UP or DOWN where both ends of a region move that way with a loop."""
+    assert r.lo is not None and r.hi is not None
+    outer = site[: site.index(x)]
+    low, high = _moves(r.lo, x, outer), _moves(r.hi, x, outer)
+    return low if low == high and low != STILL else None
+
+
+def _moves(n: Node, x: Range, outer: Site) -> int | None:
+    """The direction in which an end of a region moves with a loop, whose first iteration may be told apart."""
+    first = windows.in_first(n, x)
+    if first is None:
+        return direction(n, x.var)
+    later = windows.in_later(n, x)
+    moves, second = direction(later, x.var), windows.in_second(later, x)
+    facts = windows.where_two(x, outer)
+    if moves in (UP, STILL) and windows.at_least(second, first, facts):
+        return UP
+    return DOWN if moves in (DOWN, STILL) and windows.at_least(first, second, facts) else None
+
+
+def _new_part(r: Interval, x: Range, site: Site) -> Interval:
     """The part of the region that the iteration before did not have."""
     assert r.lo is not None and r.hi is not None
     before = {x.var: simplify.sub(x.var, ONE)}
-    later = simplify.compare("gt", x.var, x.start)
-    if direction(r.hi, x.var) == UP:
+    if _way(r, x, site) == UP:
         (end,) = ir.substitute((r.hi,), before)
-        return Interval(_choose(later, simplify.maximum(r.lo, simplify.add(end, ONE)), r.lo), r.hi)
+        later = simplify.maximum(r.lo, simplify.add(end, ONE))
+        return Interval(windows.tidied(windows.choice(x, later, r.lo), site), r.hi)
     (end,) = ir.substitute((r.lo,), before)
-    return Interval(r.lo, _choose(later, simplify.minimum(r.hi, simplify.sub(end, ONE)), r.hi))
-
-
-def _choose(c: Node, a: Node, b: Node) -> Node:
-    return simplify.build("select", a.dtype, (c, a, b))
+    later = simplify.minimum(r.hi, simplify.sub(end, ONE))
+    return Interval(r.lo, windows.tidied(windows.choice(x, later, r.hi), site))
 
 
 def direction(n: Node, var: Node) -> int | None:

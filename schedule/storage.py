@@ -9,7 +9,7 @@ from tilewright.lang.errors import BoundsError, user_location
 from tilewright.lang.func import Func
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import integer
-from tilewright.schedule import extension
+from tilewright.schedule import extension, windows
 from tilewright.schedule.layout import IndexMap
 from tilewright.schedule.nest import Box, Storage
 from tilewright.schedule.ranges import ZERO, Range, constant_extent, extent, project
@@ -67,9 +67,10 @@ def folded(fs: FuncState, needed: Box, site: Site, made: Storages) -> Storages:
     """Axes that wrap around: what an iteration needs of them must fit at once."""
     extents = list(made[0].extents)
     for axis, n in fs.folds:
-        window = constant_extent(needed[axis], site)
-        if window is None or window > n:
-            size = "no constant bound" if window is None else f"{window} points"
+        found = [constant_extent(r, site) for r in windows.cases(needed[axis], site)]
+        most = [w for w in found if w is not None]
+        if len(most) < len(found) or max(most) > n:
+            size = "no constant bound" if len(most) < len(found) else f"{max(most)} points"
             raise refuse(
                 f"{fs.func.name} can't be folded to {n} along axis {axis}: an iteration needs {size} of it", "fold",
                 "fold to at least what one iteration of the place where it is computed needs",
