@@ -33,6 +33,7 @@ SMALL: dict[str, dict[str, int]] = {
     "prefix_sum": {"T": 40, "C": 70},
     "softmax": {"M": 9, "N": 150},
     "unsharp": {"rows": 35},
+    "wave": {"H": 135, "W": 41},
 }
 
 
