@@ -243,6 +243,15 @@ def _check_references(source: Source, machine: Machine) -> None:
                 index=index,
                 key="size",
             )
+        if cache.replacement == "plru" and (cache.ways > 32 or cache.ways & (cache.ways - 1)):
+            raise source.error(
+                "bad-value",
+                f"replacement plru with {cache.ways} ways",
+                "a tree of bits has 1, 2, 4, 8, 16 or 32 ways; lru, fifo and random have any number",
+                table="cache",
+                index=index,
+                key="replacement",
+            )
 
 
 def machine_text(machine: Machine) -> str:

@@ -155,6 +155,10 @@ BAD = {
     "empty source": ("machine.bad-value", with_line('"the tests"', '""')),
     "name with a space": ("machine.bad-value", with_line('"pad"', '"my pad"')),
     "line that is no power of two": ("machine.bad-value", with_line("line = 64", "line = 48")),
+    "tree of bits over a number of ways that is no power of two": (
+        "machine.bad-value",
+        with_line('size = "32 KiB"\nline = 64\nways = 8', 'size = "3 KiB"\nline = 64\nways = 12\nreplacement = "plru"'),
+    ),
     "cache that has no whole number of sets": ("machine.bad-value", with_line("ways = 8", "ways = 7")),
     "flag that is a number": ("machine.bad-value", with_line("ways = 8", "ways = 8\nwrite_allocate = 1")),
     "copy from a memory to itself": ("machine.bad-value", with_line('"big", "pad"', '"big", "big"')),
