@@ -552,15 +552,16 @@ class Func(Tensor):
                 if n.op == "rvar" and n.attr[0] is not d.rdom:
                     raise bad("the predicate uses another reduction domain", "rdom-several", None, place)
         for k, n in enumerate(d.lhs):
-            if n.op != "var" and ir.leaves([n], "var"):
+            if any(v not in bare for v in ir.leaves([n], "var")):
                 raise bad(f"index {k} of an update of {self.name} is {n!r}", "update-lhs",
-                          "a Var stands alone on the left; use a reduction variable in an expression", place)  # fmt: skip
+                          "a Var must be an index by itself as well, so that each of its values has elements of its own; "
+                          "or use a reduction variable", place)  # fmt: skip
         if len(bare) != sum(1 for n in d.lhs if n.op == "var"):
             raise bad(f"an update of {self.name} uses a Var twice on the left", "update-lhs", None, place)
         for n in ir.postorder(d.roots):
             if n.op == "load" and n.attr[0] is self:
                 for v, k in bare.items():
-                    if n.args[k] is not v or any(v in ir.leaves([a], "var") for j, a in enumerate(n.args) if j != k):
+                    if n.args[k] is not v:
                         raise bad(
                             f"an update of {self.name} over {v!r} reads {n!r}", "update-self",
                             f"where the left has {v!r}, it must read {v!r} in the same place; use a reduction variable",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -177,11 +177,13 @@ class _Builder:
         pure = f.init is None and f.inout is None and step == "="
         self.scope.vars, self.scope.lets = {}, {}
         domain = self.domain(over) if over is not None else None
-        where = tuple(self.index(x, pure) for x in _some(indices))
+        lets = {name_of(let.children[0]) for let in self.lets}
+        left = [(x, self.var(x, pure, lets)) for x in _some(indices)]
         self.scope.tensors[n] = f
         for let in self.lets:
             self.define_let(let)
         self.lets = []
+        where = self.where(left)
         if domain is not None and over is not None and over.children[-1] is not None:
             for c in over.children[-1].children:
                 with located(self.source.location(c)):
@@ -201,7 +203,7 @@ class _Builder:
         if not isinstance(f, Func) or isinstance(f, InoutFunc) or f.init is not None or str(step) != "=":
             raise bad(f"{f.name} is updated by a stage", "stage-update", "a stage is the pure definition of a Func")
         self.scope.vars, self.scope.lets = {}, {}
-        where = tuple(self.index(x, True) for x in _some(indices))
+        where = self.where([(x, self.var(x, True)) for x in _some(indices)])
         stage = self.scope.stage(str(called), json.loads(str(version)) if version is not None else "")
         f[where] = stage(*(self.argument(g) for g in given if g is not None))
         self.scope.vars = {}
@@ -225,21 +227,25 @@ class _Builder:
         self.scope.vars = {n: wrap(made.domain.rvar(n)) for n in ranges}
         return made
 
-    def index(self, t: Any, pure: bool) -> Any:
-        """An index on the left: a name that stands alone is a Var, unless it means something here already."""
+    def var(self, t: Any, pure: bool, lets: Collection[str] = ()) -> Var | None:
+        """The Var that an index on the left is: a name that stands alone, unless it means something here already."""
         s = self.scope
-        if t.data == "leaf" or (t.data == "qualified" and t.children[0] == "var"):
-            name = name_of(t.children[-1])
-            known = name in s.vars and isinstance(s.vars[name], Expr) and s.vars[name].node.op == "rvar"
-            if t.data == "qualified" or pure or not (known or name in s.scalars or name in s.sizes):
-                with located(self.source.location(t)):
-                    v = Var(name)
-                if known:
-                    with located(self.source.location(t)):
-                        raise bad(f"{name} is both a Var and a reduction variable here", "name-twice", "rename one")
-                s.vars[name] = v
-                return v
-        return self.value(t)
+        if t.data != "leaf" and not (t.data == "qualified" and t.children[0] == "var"):
+            return None
+        name = name_of(t.children[-1])
+        known = name in s.vars and isinstance(s.vars[name], Expr) and s.vars[name].node.op == "rvar"
+        if t.data != "qualified" and not pure and (known or name in s.scalars or name in s.sizes or name in lets):
+            return None
+        with located(self.source.location(t)):
+            v = Var(name)
+        if known:
+            with located(self.source.location(t)):
+                raise bad(f"{name} is both a Var and a reduction variable here", "name-twice", "rename one")
+        s.vars[name] = v
+        return v
+
+    def where(self, left: Iterable[tuple[Any, Var | None]]) -> tuple:
+        return tuple(self.value(x) if v is None else v for x, v in left)
 
     def define_let(self, t: Any) -> None:
         name = name_of(t.children[0])

@@ -279,3 +279,17 @@ def test_tables_have_names_of_their_own() -> None:
 
     with pytest.raises(DefinitionError, match="w names a table and a table"):
         traced(kernel)
+
+
+@pytest.mark.parametrize("used", [lambda at: at, lambda at: 7 - at])
+def test_lets_on_the_left(used) -> None:
+    """What stands twice in an update may be one of its indices, or a part of one; a name alone there is no Var then."""
+
+    def kernel(a: i32[N]):
+        f, k = func("f"), rdom(k=N)
+        at = expr.clamp(expr.cast(i64, a[k]), 0, 4)
+        f[i] = 0
+        f[used(at)] = f[used(at)] * 2 + at
+        return f[:5]
+
+    assert "let t1" in same_again(traced(kernel))
