@@ -142,7 +142,9 @@ def _array(p: Pipeline, q: Array, value: Any, inout: bool) -> np.ndarray:
             p, "misaligned", f"{q.name} is not aligned to its elements ({q.dtype.bytes} bytes)", "copy it: x.copy()"
         )
     if a.ndim != q.ndim:
-        raise bad(p, "rank", f"{q.name} must have {q.ndim} axes ({q!r}) and has {a.ndim}: shape {a.shape}")
+        fewer = f"drop some: {q.name}.reshape(...), or index them away"
+        raise bad(p, "rank", f"{q.name} must have {q.ndim} axes ({q!r}) and has {a.ndim}: shape {a.shape}",
+                  f"add one: {q.name}[np.newaxis]" if a.ndim < q.ndim else fewer)  # fmt: skip
     if inout:
         if not a.flags.writeable:
             raise bad(
@@ -223,12 +225,14 @@ def _scalar(p: Pipeline, q: ScalarParam, value: Any) -> Any:
     if not (is_bool if t.is_bool else is_int if t.is_int else is_int or is_float):
         kind = "a bool" if t.is_bool else "an integer" if t.is_int else "a number"
         shown = repr(value) if is_bool or is_int or is_float else type(value).__name__
-        raise bad(p, "scalar-kind", f"{q.name} must be {kind} ({t}) and is {shown}")
+        give = "True or False" if t.is_bool else "int(x) is one" if t.is_int else "float(x) is one"
+        raise bad(p, "scalar-kind", f"{q.name} must be {kind} ({t}) and is {shown}", give)
     if t.is_bool:
         return np.bool_(value)
     if t.is_int:
         if not t.low <= int(value) <= t.high:
-            raise bad(p, "scalar-range", f"{q.name} is {value} and must lie in {t.low}..{t.high} ({t})")
+            raise bad(p, "scalar-range", f"{q.name} is {value} and must lie in {t.low}..{t.high} ({t})",
+                      "pass a value in that range, or give the parameter a wider type")  # fmt: skip
         return t.np.type(int(value))
     with np.errstate(over="ignore"):
         try:
@@ -236,13 +240,20 @@ def _scalar(p: Pipeline, q: ScalarParam, value: Any) -> Any:
         except OverflowError:
             out = t.np.type(np.inf)
     if np.isinf(float(out)) and not (is_float and np.isinf(float(value))):
-        raise bad(p, "scalar-range", f"{q.name} is {value}, which overflows {t}")
+        raise bad(p, "scalar-range", f"{q.name} is {value}, which overflows {t}",
+                  f"at most {float(_largest(t)):g}; infinities are passed as such")  # fmt: skip
     if isinstance(value, np.generic) and float(out) != float(value) and float(value) == float(value):
         raise bad(
             p, "scalar-type", f"{q.name} must be {t} and is {value!r}, which is not exact in it",
             f"convert it: {_numpy_name(t)}(x)",
         )  # fmt: skip
     return out
+
+
+def _largest(t: DType) -> Any:
+    import ml_dtypes
+
+    return ml_dtypes.finfo(t.np).max
 
 
 # Sizes ----------------------------------------------------------------------------------------------------------
@@ -267,7 +278,7 @@ class _Sizes:
                 hint = f"its sizes: {', '.join(p.sizes)}" if p.sizes else "it has no sizes"
                 raise bad(p, "size-unknown", f"there is no size {name!r}", hint)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise bad(p, "size-kind", f"size {name} must be an integer and is {value!r}")
+                raise bad(p, "size-kind", f"size {name} must be an integer and is {value!r}", f"such as {name}=64")
             self._set(name, int(value), "sizes=")
 
     def solve(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
@@ -301,7 +312,8 @@ class _Sizes:
             if needed != given:
                 used = [f"{n.attr} is {self.known[n.attr]} by {self.source[n.attr]}" for n in _sizes_of(e)]
                 why = f" ({e!r}; {', '.join(used)})" if used else ""
-                raise bad(self.p, "extent", f"{place} must be {needed}{why} and is {given}")
+                raise bad(self.p, "extent", f"{place} must be {needed}{why} and is {given}",
+                          f"pass arrays that go together: {q!r}")  # fmt: skip
             return True
         return len(unknown) == 1 and self._solve(q, axis, given, unknown.pop())
 
@@ -318,18 +330,22 @@ class _Sizes:
                 rest += k * index_value(atom, self.known)
         place = f"axis {axis} of {q.name}"
         if (given - rest) % factor:
-            raise bad(self.p, "extent", f"{place} is {given}, which is {q.extents[axis]!r} for no integer {name}")
+            step, least = abs(factor), rest % abs(factor)
+            raise bad(self.p, "extent", f"{place} is {given}, which is {q.extents[axis]!r} for no integer {name}",
+                      f"{least}, {least + step}, {least + 2 * step}, ... would do")  # fmt: skip
         self._set(name, (given - rest) // factor, place)
         return True
 
     def _set(self, name: str, value: int, place: str) -> None:
         if value < 0:
-            raise bad(self.p, "size-negative", f"size {name} is {value} by {place}: a size is not negative")
+            raise bad(self.p, "size-negative", f"size {name} is {value} by {place}: a size is not negative",
+                      "0 is the smallest: everything is empty then")  # fmt: skip
         old = self.known.get(name)
         if old is None:
             self.known[name], self.source[name] = value, place
         elif old != value:
-            raise bad(self.p, "size-mismatch", f"size {name} is {old} by {self.source[name]} and {value} by {place}")
+            raise bad(self.p, "size-mismatch", f"size {name} is {old} by {self.source[name]} and {value} by {place}",
+                      f"both must be the same: {', '.join(map(repr, self.p.arrays))}")  # fmt: skip
 
 
 def _sizes_of(e: ir.Node) -> list[ir.Node]:

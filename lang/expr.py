@@ -238,13 +238,15 @@ def literal(value: Scalar, like: DType | None = None) -> Node:
         if like.is_float:
             return _float_literal(float(value), like, value)
         if not like.low <= value <= like.high:
-            fail(f"{value} does not fit {like} ({like.low}..{like.high})", code="type.literal")
+            fail(f"{value} does not fit {like} ({like.low}..{like.high})", "cast the other operand to a wider type first",
+                 code="type.literal")  # fmt: skip
         return ir.const(value, like)
     if isinstance(value, float):
         if like is None or not like.is_float:
             return ir.const(value, f64)
         return _float_literal(value, like, value)
-    fail(f"{value!r} ({type(value).__name__}) can't be part of an expression", code="type.value")
+    fail(f"{value!r} ({type(value).__name__}) can't be part of an expression",
+         "numbers, truth values and expressions can", code="type.value")  # fmt: skip
 
 
 def _float_literal(value: float, like: DType, shown: Any) -> Node:
@@ -252,7 +254,7 @@ def _float_literal(value: float, like: DType, shown: Any) -> Node:
     with np.errstate(over="ignore"):
         rounded = float(t.np.type(value))
     if np.isinf(rounded) and not np.isinf(value):
-        fail(f"{shown} overflows {t}", code="type.literal")
+        fail(f"{shown} overflows {t}", "cast the other operand to a wider type first", code="type.literal")
     return ir.const(rounded, t)
 
 

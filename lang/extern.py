@@ -45,7 +45,8 @@ class Extern:
 
     def __call__(self, *values: Any) -> Expr:
         if len(values) != len(self.args):
-            fail(f"{self.name} takes {len(self.args)} arguments and is given {len(values)}", code="type.extern")
+            fail(f"{self.name} takes {len(self.args)} arguments and is given {len(values)}",
+                 f"their types: {', '.join(t.name for t in self.args)}", code="type.extern")  # fmt: skip
         nodes = [_argument(self, k, v) for k, v in enumerate(values)]
         call = ir.node("call_extern", wide(self.result), tuple(nodes), self)
         return wrap(cast_node(call, self.result))

@@ -241,7 +241,8 @@ class FuncRef(Expr):
         if f.open_type is not None:
             f.close_type(f.open_type)
         if not 0 <= k < len(f.dtypes):
-            raise bad(f"{f.name} has {len(f.dtypes)} components, there is no {k}", "tuple-component")
+            raise bad(f"{f.name} has {len(f.dtypes)} components, there is no {k}", "tuple-component",
+                      f"0 to {len(f.dtypes) - 1}")  # fmt: skip
         f.used = True
         return wrap(f._load(self.indices, f.rank, f.dtypes[k], k))
 
@@ -401,7 +402,8 @@ class Func(Tensor):
             return self._define_by_stage(found, value)
         if isinstance(value, Increment):
             if value.ref.func is not self:
-                raise bad(f"{self.name} is assigned an update of {value.ref.func.name}", "increment")
+                raise bad(f"{self.name} is assigned an update of {value.ref.func.name}", "increment",
+                          "write f[...] += value, with one Func on both sides")  # fmt: skip
             if self.init is None and self.inout is None:
                 self._implicit_init(value, len(found))
             value = value.apply()
@@ -431,7 +433,8 @@ class Func(Tensor):
         place = user_location()
         lhs = self._pure_lhs(where, place)
         if self.declared and len(self.declared) != len(values):
-            raise bad(f"{self.name} has {len(self.declared)} declared types and {len(values)} values", "tuple-arity")
+            raise bad(f"{self.name} has {len(self.declared)} declared types and {len(values)} values", "tuple-arity",
+                      "give a value for each type, or leave the types out")  # fmt: skip
         if not self.declared:
             self.dtypes, self.open_type = self._types_of(values)
         nodes = tuple(self._value(v, k) for k, v in enumerate(values)) if self.open_type is None else ()
@@ -441,7 +444,8 @@ class Func(Tensor):
                 raise bad(f"the pure definition of {self.name} uses the reduction variable {n!r}", "pure-rvar",
                           "reduce in an update, or with tw.sum(..., over=)", place)  # fmt: skip
             if n.op == "load" and n.attr[0] is self:
-                raise bad(f"the pure definition of {self.name} reads {self.name}", "pure-self", None, place)
+                hint = f"give it first values, then an update over a reduction domain: {self.name}[r] = ..."
+                raise bad(f"the pure definition of {self.name} reads {self.name}", "pure-self", hint, place)
         self._free_vars(lhs, nodes, place)
         self.init = Definition(self, -1, lhs, nodes, None, place)
 
@@ -469,7 +473,8 @@ class Func(Tensor):
         lhs, args = self._pure_lhs(where, place), called.nodes()
         for n in ir.leaves(args, "load"):
             if n.attr[0] is self:
-                raise bad(f"the stage of {self.name} reads {self.name}", "pure-self", None, place)
+                raise bad(f"the stage of {self.name} reads {self.name}", "pure-self",
+                          "a stage of yours computes a Func as a whole, from others", place)  # fmt: skip
         self._free_vars(lhs, args, place)
         nodes = tuple(ir.node("stage", t.compute, args, (called.stage, k)) for k, t in enumerate(self.dtypes))
         self.init = Definition(self, -1, lhs, nodes, None, place)
@@ -520,7 +525,10 @@ class Func(Tensor):
                 self.close_type(t)
         if len(values) != len(self.dtypes):
             raise bad(
-                f"{self.name} has {len(self.dtypes)} components and is given {len(values)}", "tuple-arity", None, place
+                f"{self.name} has {len(self.dtypes)} components and is given {len(values)}",
+                "tuple-arity",
+                "an update gives every component a value; its old ones may be among them",
+                place,
             )
         lhs = tuple(to_index(i, f"index {k} of {self.name}") for k, i in enumerate(where))
         nodes = tuple(self._value(v, k) for k, v in enumerate(values))
@@ -546,18 +554,21 @@ class Func(Tensor):
                 raise bad(f"{clash[0]} is both a Var and a reduction variable here", "name-twice", "rename one", place)
             for n in ir.postorder(d.predicates):
                 if n.op == "load" and n.attr[0] is self:
+                    hint = f"select inside the value: tw.select({self.name}[...] > 0, new, {self.name}[...])"
                     raise bad(
-                        f"the predicate of an update of {self.name} reads {self.name}", "predicate-self", None, place
+                        f"the predicate of an update of {self.name} reads {self.name}", "predicate-self", hint, place
                     )
                 if n.op == "rvar" and n.attr[0] is not d.rdom:
-                    raise bad("the predicate uses another reduction domain", "rdom-several", None, place)
+                    raise bad("the predicate uses another reduction domain", "rdom-several",
+                              "an update has one: tw.rdom(y=..., x=...) has several variables", place)  # fmt: skip
         for k, n in enumerate(d.lhs):
             if any(v not in bare for v in ir.leaves([n], "var")):
                 raise bad(f"index {k} of an update of {self.name} is {n!r}", "update-lhs",
                           "a Var must be an index by itself as well, so that each of its values has elements of its own; "
                           "or use a reduction variable", place)  # fmt: skip
         if len(bare) != sum(1 for n in d.lhs if n.op == "var"):
-            raise bad(f"an update of {self.name} uses a Var twice on the left", "update-lhs", None, place)
+            raise bad(f"an update of {self.name} uses a Var twice on the left", "update-lhs",
+                      "for a diagonal take a reduction variable: f[r, r] = ... with r = tw.rdom(r=N)", place)  # fmt: skip
         for n in ir.postorder(d.roots):
             if n.op == "load" and n.attr[0] is self:
                 for v, k in bare.items():

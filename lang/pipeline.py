@@ -224,7 +224,8 @@ def _in_order(roots: Sequence[Func]) -> list[Func]:
         for g in reversed(needed):
             if g is not f and g not in done:
                 if g in open_ and g is not f:
-                    raise bad(f"{f.name} and {g.name} depend on each other", "cycle")
+                    raise bad(f"{f.name} and {g.name} depend on each other", "cycle",
+                              "a Func of tuples has both: f[i] = (a, b)")  # fmt: skip
                 stack.append((g, False))
     return list(done)
 
@@ -268,6 +269,8 @@ def _check_parameters(p: Pipeline) -> None:
             and not isinstance(n.attr[0], Table)
             and id(n.attr[0]) not in known
         ):
-            raise bad(f"{n.attr[0].name} is read but is no parameter of {p.name}", "foreign-array", None, p.location)
+            raise bad(f"{n.attr[0].name} is read but is no parameter of {p.name}", "foreign-array",
+                      "declare it as a parameter, or embed it: tw.const(array)", p.location)  # fmt: skip
         if n.op == "scalar" and n.attr not in scalars:
-            raise bad(f"{n.attr} is used but is no parameter of {p.name}", "foreign-scalar", None, p.location)
+            raise bad(f"{n.attr} is used but is no parameter of {p.name}", "foreign-scalar",
+                      "declare it as a parameter", p.location)  # fmt: skip

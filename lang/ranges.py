@@ -82,4 +82,5 @@ def _too_large(n: Node, value: Any, where: Location | None) -> ArgumentError:
         f"{n!r} is {value} at these sizes: beyond what index arithmetic in 64 bits can hold (2^62)",
         code="argument.range",
         where=where,
+        hint="pass smaller sizes: the kernel's arrays could not be that large either",
     )

@@ -50,7 +50,8 @@ def _prepare(
     moved = {k: v for k, v in own.items() if k is not v}
     if moved:
         if domain.predicates and any(k in ir.postorder(domain.predicates) for k in moved):
-            raise bad("a predicate of an inline reduction uses another reduction domain", "rdom-several")
+            raise bad("a predicate of an inline reduction uses another reduction domain", "rdom-several",
+                      "one domain has several variables: tw.rdom(y=..., x=...)")  # fmt: skip
         (n,) = ir.substitute((n,), moved)
     made = func(name) if name is not None else automatic(base)
     return n, domain, made, tuple(Var(v.attr) for v in own.values()), tuple(wrap(k) for k in own)

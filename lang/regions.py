@@ -218,7 +218,10 @@ def _closed(f: Func, box: Box) -> Box:
             if grown == box:
                 return box
             box = grown
-    raise BoundsError(f"the region of {f.name} has no bounds", code="bounds.unbounded", where=f.updates[-1].location)
+    raise BoundsError(
+        f"the region of {f.name} grows without end through its own updates", code="bounds.unbounded",
+        where=f.updates[-1].location, hint="limit the index that it reads itself with: tw.clamp(index, 0, n - 1)",
+    )  # fmt: skip
 
 
 def _grown(f: Func, d: Definition, box: Box, shrink: bool) -> Box:

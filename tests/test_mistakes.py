@@ -63,3 +63,28 @@ def test_an_example_is_refused_as_it_says(example):
         assert linecache.getline(place.file, place.line).strip(), place
     else:
         assert place.file == "<text>" or place.file.endswith(".tw"), place
+
+
+INTERNAL = {"evaluate.value", "evaluate.load"}  # for those who call parts of ours by themselves
+
+
+def test_every_error_of_definitions_and_calls_says_what_would_be_legal():
+    """Errors that a user can cause have a hint, wherever they are made."""
+    silent = []
+    for file in sorted((ROOT / "lang").rglob("*.py")):
+        if file.parent.name == "text" or file.name in ("judging.py", "errors.py"):
+            continue  # texts show the place and what was expected; judgements are no mistakes
+        for n in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(n, ast.Call) or not isinstance(n.func, ast.Name):
+                continue
+            name, keywords = n.func.id, {k.arg for k in n.keywords}
+            position = {"bad": 3 if file.name == "binding.py" else 2, "fail": 1}.get(name)
+            ours = name.endswith("Error") and "code" in keywords
+            if position is None and not ours:
+                continue
+            given = n.args[position] if position is not None and len(n.args) > position else None
+            empty = given is None or (isinstance(given, ast.Constant) and given.value is None)
+            codes = {x.value for x in ast.walk(n) if isinstance(x, ast.Constant)}
+            if "hint" not in keywords and empty and not codes & INTERNAL:
+                silent.append(f"{file.relative_to(ROOT)}:{n.lineno}: {ast.unparse(n)[:100]}")
+    assert not silent, "\n".join(silent)

@@ -52,7 +52,8 @@ def read_file(path: Path) -> SourceFile:
             raise UsageError(f"can't read {path}: {e.strerror}", code="usage.file") from None
         return SourceFile(path, found.kernels, tw=found)
     if path.suffix != ".py":
-        raise UsageError(f"{path} is neither a Python file (.py) nor a text of kernels (.tw)", code="usage.file")
+        raise UsageError(f"{path} is neither a Python file (.py) nor a text of kernels (.tw)", code="usage.file",
+                         hint="give a file with kernels in it")  # fmt: skip
     module = _run(path)
     public = {k: v for k, v in vars(module).items() if not k.startswith("_")}
     return SourceFile(

@@ -169,7 +169,9 @@ def check_sizes(p: Pipeline, sizes: Mapping[str, int]) -> dict[str, int]:
         if name not in p.sizes:
             raise UsageError(f"{p.name} has no size {name!r}", code="usage.size", hint=closest(name, p.sizes))
         if value < 0:
-            raise UsageError(f"size {name} is {value}: a size is not negative", code="usage.size")
+            raise UsageError(
+                f"size {name} is {value}: a size is not negative", code="usage.size", hint=f"{name}=0 or more"
+            )
     missing = [n for n in p.sizes if n not in sizes]
     if missing:
         raise UsageError(
