@@ -136,8 +136,8 @@ def _check_inlined(state: State, directives: tuple[Directive, ...]) -> None:
         if fs.compute.kind != "inline":
             continue
         s = state.stages_of(fs.func.name)[0]
-        if s.scheduled or fs.store is not None:
-            what = "its loops are scheduled" if s.scheduled else "a place for its buffer is given"
+        if s.scheduled or fs.has_region:
+            what = "its loops are scheduled" if s.scheduled else "something is said of its buffer"
             name = fs.func.name
             where = next((d.location for d in directives if d.stage == name or name in d.operands), None)
             raise refuse(f"{name} is inlined, but {what}", "inlined",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.lang.func import Tensor
 from tilewright.schedule.fusing import shared_loops
-from tilewright.schedule.state import FuncState, Key, Stage, State, refuse
+from tilewright.schedule.state import FuncState, Key, Place, Stage, State, refuse
 
 Site = tuple[Key, str]  # a loop: its stage and its name
 
@@ -77,7 +77,7 @@ def check_places(state: State) -> None:
                          f"cache_write holds a part of it closer: s.cache_write({name!r}, at=...)")  # fmt: skip
         if fs.compute.kind == "at":
             _check_compute(state, sites, fs)
-        if fs.store is not None and fs.compute.kind != "inline":
+        if fs.compute.kind != "inline":
             _check_store(state, sites, fs)
     for stage in state.stages.values():
         _check_inside_vectors(state, stage)
@@ -133,15 +133,25 @@ def _check_compute(state: State, sites: Sites, fs: FuncState) -> None:
 
 
 def _check_store(state: State, sites: Sites, fs: FuncState) -> None:
-    store, name = fs.stored, fs.func.name
-    around = sites.around(name)
-    if store.kind == "at":
-        assert store.stage is not None and store.loop is not None
-        here = (store.stage, store.loop)
+    """A buffer lives in loops around the place where its Func is computed, and is allocated there or further out."""
+    around = sites.around(fs.func.name)
+    if fs.store is not None:
+        _check_outside(state, fs, fs.store, around, "stored")
+    if fs.hoisted is not None:
+        last = next((k for k, x in enumerate(around) if x == (fs.stored.stage, fs.stored.loop)), -1)
+        _check_outside(state, fs, fs.hoisted, around[: last + 1], "allocated")
+
+
+def _check_outside(state: State, fs: FuncState, place: Place, around: list[Site], what: str) -> None:
+    """`place` is one of the loops `around` or the root, and no parallel loop stands inside of it."""
+    name, how = fs.func.name, "store_at" if what == "stored" else "hoist_storage"
+    if place.stage is not None and place.loop is not None:
+        here = (place.stage, place.loop)
         if here not in around:
             choices = ["root", *(state.loop_address(k, n) for k, n in around)]
+            inner = "computed" if what == "stored" else "stored"
             raise refuse(
-                f"{name} can't be stored at {state.loop_address(*here)}: that is not around where it is computed",
+                f"{name} can't be {what} at {state.loop_address(*here)}: that is not around where it is {inner}",
                 "store-inside", f"legal places: {', '.join(choices)}",
             )  # fmt: skip
         around = around[around.index(here) + 1 :]
@@ -149,6 +159,6 @@ def _check_store(state: State, sites: Sites, fs: FuncState) -> None:
         if state.stages[key].loop(loop).mode == "parallel":
             at = state.loop_address(key, loop)
             raise refuse(
-                f"{name} is stored outside the parallel loop {at} and computed inside: its iterations would race",
-                "store-race", f"store it inside: s[{name!r}].store_at({at!r}), or make that loop serial",
+                f"{name} is {what} outside the parallel loop {at} and computed inside: its iterations would race",
+                "store-race", f"inside it is no race: s[{name!r}].{how}({at!r}); or make that loop serial",
             )  # fmt: skip

@@ -181,6 +181,14 @@ class FuncState:
     def stored(self) -> Place:
         return self.store or self.compute
 
+    @property
+    def has_region(self) -> bool:
+        """Whether something is said of its region or its buffer, which what is inlined does not have."""
+        said = (self.store, self.layout, self.folds, self.hoisted, self.bounds, self.aligns, self.pads, self.stream)
+        return (
+            any(x is not None and x != () and x is not False for x in said) or self.memory != "main" or self.slots > 1
+        )
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Group:

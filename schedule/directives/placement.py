@@ -30,7 +30,7 @@ def compute_inline(state: State, d: Directive) -> State:
         code = "output-place" if name in state.outputs else "inline-update"
         raise refuse(f"{name} can't be inlined: it is {what}", code,
                      f"legal places: {', '.join(['root', *legal_sites(state, fs.func)])}")  # fmt: skip
-    if state.stages_of(name)[0].scheduled or fs.store is not None or fs.memory != "main" or fs.layout is not None:
+    if state.stages_of(name)[0].scheduled or fs.has_region:
         raise refuse(f"{name} can't be inlined: its loops or its storage are scheduled", "inlined",
                      "leave out those directives: what is inlined has neither")  # fmt: skip
     return state.with_func(replace(fs, compute=INLINE, placed=True))

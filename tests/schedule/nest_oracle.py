@@ -1,8 +1,8 @@
 """An interpreter of the Nest in plain Python, as an oracle of bounds inference and placement.
 
-Every storage is a dictionary of points. It is an error to read or write outside a storage's region, to compute with an
-element that nothing has written, to map two elements to one place of a layout, and to let iterations of a parallel or
-vector loop depend on each other.
+Every storage is a dictionary of places. It is an error to read or write outside a storage's region, to compute with an
+element that nothing has written or that another one has overwritten (in a folded axis, in a ring's slot), to map two
+elements to one place of a layout, and to let iterations of a parallel or vector loop depend on each other.
 """
 
 from __future__ import annotations
@@ -47,21 +47,25 @@ class NestError(AssertionError):
 
 @dataclass(eq=False)
 class Memory:
-    """A storage that lives: values by physical place, `depth` loops around it."""
+    """A storage that lives: values by physical place, `depth` loops around it.
+
+    Each is kept with the element that it is of, and the iteration that a ring's slot is filled for.
+    """
 
     storage: Storage
-    origin: Point
+    origin: Point | None  # None: it moves with loops further in (hoisted)
     extents: Point
     depth: int
     number: int
-    values: dict[Point, Any] = field(default_factory=dict)
+    values: dict[Point, tuple[Any, Point, Any]] = field(default_factory=dict)
     owner: dict[Point, Point] = field(default_factory=dict)
 
-    def place(self, at: Point) -> Point:
-        """The physical place of a logical element."""
-        inside = tuple(i - o for i, o in zip(at, self.origin, strict=True))
+    def place(self, at: Point, origin: Point) -> Point:
+        """The physical place of a logical element where the storage starts at `origin`."""
+        folds = dict(self.storage.folds)
+        inside = tuple(i % folds[k] if k in folds else i - o for k, (i, o) in enumerate(zip(at, origin, strict=True)))
         if any(not 0 <= i < e for i, e in zip(inside, self.extents, strict=True)):
-            raise NestError(f"{self.storage.name}{list(at)} is outside {list(self.origin)} + {list(self.extents)}")
+            raise NestError(f"{self.storage.name}{list(at)} is outside {list(origin)} + {list(self.extents)}")
         layout = self.storage.layout
         if layout is None:
             return inside
@@ -134,17 +138,28 @@ class Interpreter:
 
     def read(self, n: Node, at: Point) -> Any:
         m = self.memory(*n.attr)
-        p = m.place(at)
+        p = self.place(m, at)
         for f in self.frames:
             if f.depth >= m.depth:
                 key = (m.number, p)
                 if f.writes.get(key, f.iteration) != f.iteration:
                     raise NestError(f"iterations of {f.name} race: {m.storage.name}{list(at)} is read, not its own")
                 f.reads[key] = f.iteration
-        out = m.values.get(p, UNDEFINED)
-        if out is UNDEFINED:
-            return out
+        out, element, turn = m.values.get(p, (UNDEFINED, at, None))
+        if out is UNDEFINED or element != at or turn != self.turn(m):
+            return UNDEFINED
         return n.dtype.np.type(out)
+
+    def place(self, m: Memory, at: Point) -> Point:
+        """The physical place of an element now, the slot of a ring first."""
+        origin = m.origin if m.origin is not None else tuple(map(self.integer, m.storage.origin))
+        p = m.place(at, origin)
+        return p if m.storage.turn is None else (self.integer(m.storage.turn), *p)
+
+    def turn(self, m: Memory) -> Any:
+        """The iteration that a ring's slot belongs to; None for other storages."""
+        t = m.storage.turn
+        return None if t is None else tuple(self.env[v] for v in ir.leaves((t,), "var"))
 
     def memory(self, tensor: Any, component: int) -> Memory:
         found = self.memories.get((tensor, component))
@@ -154,16 +169,17 @@ class Interpreter:
 
     def write(self, tensor: Any, component: int, at: Point, value: Any) -> None:
         m = self.memory(tensor, component)
-        p = m.place(at)
+        p = self.place(m, at)
         for f in self.frames:
             if f.depth >= m.depth:
                 key = (m.number, p)
-                same = self.rewrites and p in m.values and bool(m.values[p] == value)
+                same = self.rewrites and p in m.values and bool(m.values[p][0] == value)
                 if f.writes.setdefault(key, f.iteration) != f.iteration and not same:
                     raise NestError(f"iterations of {f.name} race: two write {m.storage.name}{list(at)}")
                 if f.reads.get(key, f.iteration) != f.iteration:
                     raise NestError(f"iterations of {f.name} race: {m.storage.name}{list(at)} is written, another read")
-        m.values[p] = value if value is UNDEFINED else np.asarray(value).astype(m.storage.dtype.np)[()]
+        kept = value if value is UNDEFINED else np.asarray(value).astype(m.storage.dtype.np)[()]
+        m.values[p] = (kept, at, self.turn(m))
 
     # Nodes ------------------------------------------------------------------------------------------------------
 
@@ -213,12 +229,13 @@ class Interpreter:
         if frame is not None:
             self.frames.pop()
 
-    def allocate(self, s: Storage, values: dict[Point, Any] | None = None) -> Memory:
-        origin = tuple(map(self.integer, s.origin))
+    def allocate(self, s: Storage) -> Memory:
+        moves = any(v not in self.env for v in ir.leaves(s.origin, "var"))
+        origin = None if moves else tuple(map(self.integer, s.origin))
         extents = tuple(map(self.integer, s.extents))
         if any(e < 0 for e in extents):
             raise NestError(f"{s.name} has the extents {extents}")
-        m = Memory(s, origin, extents, self.depth + 1, next(self.numbers), values or {})
+        m = Memory(s, origin, extents, self.depth + 1, next(self.numbers))
         self.memories.setdefault((s.tensor, s.component), []).append(m)
         return m
 
@@ -272,15 +289,15 @@ def run_nest(s: Schedule, *args: Any, sizes: dict[str, int] | None = None, **kwa
         data = bound.arrays.get(array.name, getattr(array, "values", None))
         assert data is not None
         memory = m.allocate(st)
-        memory.values.update((memory.place(at), v) for at, v in _points(data))
+        memory.values.update((m.place(memory, at), (v, at, None)) for at, v in _points(data))
         if isinstance(st.tensor, InoutFunc):
             written.append((data, memory))
     _redirect(m, outputs)
     m.run(nest.body)
     for data, memory in written:
-        for at, v in memory.values.items():
+        for v, at, _ in memory.values.values():
             data[at] = v
-    results = [_array(outputs[k]) for k in range(len(p.outputs))]
+    results = [_array(m, outputs[k]) for k in range(len(p.outputs))]
     return structured(p.structure, results)
 
 
@@ -294,13 +311,14 @@ def _redirect(m: Interpreter, outputs: dict[int, Memory]) -> None:
     m.memory = memory  # type: ignore[method-assign]
 
 
-def _array(m: Memory) -> np.ndarray:
+def _array(i: Interpreter, m: Memory) -> np.ndarray:
+    assert m.origin is not None
     out = np.zeros(m.extents, m.storage.dtype.np)
     for at in np.ndindex(out.shape):
-        value = m.values.get(m.place(tuple(i + o for i, o in zip(at, m.origin, strict=True))), UNDEFINED)
-        if value is UNDEFINED:
+        found = m.values.get(i.place(m, tuple(k + o for k, o in zip(at, m.origin, strict=True))))
+        if found is None or found[0] is UNDEFINED:
             raise NestError(f"the output {m.storage.name} has no value at {at}")
-        out[at] = value
+        out[at] = found[0]
     return out
 
 

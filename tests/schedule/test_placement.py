@@ -168,3 +168,35 @@ def test_a_loop_that_is_factored_away():
     s["C.update"].reorder("i", "k", "j").split("k", "ko", "ki", 2).vectorize("j", 4)
     s.cache_read("B", at="C.update.ki")
     refused(s, "illegal-place", lambda: s["C.update"].rfactor("ki", "P"), "has no such loop any more")
+
+
+def test_storage_only_around_what_is_stored():
+    """hoist_storage further in than the buffer, at a loop of the Func itself, outside a loop of threads: refused."""
+    s = Schedule(blur())
+    s["blur_y"].split("y", "yo", "yi", 2)
+    s["blur_x"].compute_at("blur_y.yi")
+    refused(s, "store-inside", lambda: s["blur_x"].hoist_storage("blur_y.x"), "blur_y.yi", "root")
+    refused(s, "store-inside", lambda: s["blur_x"].hoist_storage("blur_x.y"))
+    t = s.copy()
+    t["blur_x"].store_at("blur_y.yo")
+    refused(t, "store-inside", lambda: t["blur_x"].hoist_storage("blur_y.yi"), "blur_y.yo")
+    t["blur_x"].hoist_storage("blur_y.yo")
+    refused(t, "store-inside", lambda: t["blur_x"].store_root())
+    good(t)
+    s["blur_y"].parallel("yo")
+    refused(s, "store-race", lambda: s["blur_x"].hoist_storage(), "blur_y.yo")
+    s["blur_x"].hoist_storage("blur_y.yo")
+    good(s)
+
+
+@pytest.mark.parametrize("say", [
+    lambda h: h.hoist_storage("blur_y.y"), lambda h: h.fold_storage("y", 4), lambda h: h.pad("x", 4),
+    lambda h: h.align("y", 4), lambda h: h.bound("y", 0, 40), lambda h: h.store_root(), lambda h: h.stream_stores(),
+    lambda h: h.store_in("spm"), lambda h: h.layout("y x -> x y"),
+])  # fmt: skip
+def test_what_has_a_buffer_is_not_inlined(say):
+    """What was said of a region or a buffer is not forgotten without a word."""
+    s = Schedule(blur())
+    s["blur_x"].compute_at("blur_y.y")
+    say(s["blur_x"])
+    refused(s, "inlined", lambda: s["blur_x"].compute_inline())
