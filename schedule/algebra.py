@@ -15,6 +15,7 @@ from tilewright.lang.func import Definition
 from tilewright.lang.ir import Node
 from tilewright.lang.reduce import identity
 from tilewright.lang.types import DType
+from tilewright.schedule.wording import write
 
 Values = tuple[Node, ...]
 
@@ -41,11 +42,34 @@ def reads_self(d: Definition, n: Node) -> bool:
 
 def own_elements(d: Definition, rvar: Node) -> bool:
     """Whether every value of a reduction variable updates elements of its own: there is nothing to combine."""
-    for i in d.lhs:
-        coefs, _ = simplify.linear(i)
-        if coefs.get(rvar, 0) and [n for n in ir.postorder((i,)) if n.op in ("rvar", "load")] == [rvar]:
-            return True
-    return False
+    return any(_tells_apart(i, rvar) for i in d.lhs)
+
+
+def _tells_apart(index: Node, rvar: Node) -> bool:
+    """Whether an index is another one for every value of a reduction variable, and does not depend on others."""
+    coefs, _ = simplify.linear(index)
+    return bool(coefs.get(rvar, 0)) and [n for n in ir.postorder((index,)) if n.op in ("rvar", "load")] == [rvar]
+
+
+def free(d: Definition, rvar: Node) -> bool:
+    """Whether the steps of an update over a reduction variable may run in any order, or at once.
+
+    So it is where each of its values updates elements of its own and reads no others: along one axis the index that is
+    written tells the values apart, and what is read of the Func itself has that same index there.
+    """
+    if d.number < 0 or any(reads_self(d, i) for i in d.lhs):
+        return False
+    own = [n for n in ir.leaves(d.values, "load") if n.attr[0] is d.func]
+    return any(_tells_apart(i, rvar) and all(n.args[k] is i for n in own) for k, i in enumerate(d.lhs))
+
+
+def conflict(d: Definition) -> str:
+    """What an update reads of the Func itself besides what it writes, for messages: ", and p[y, x] needs p[y - 1, x]"."""
+    own = dict.fromkeys(n for n in ir.leaves(d.values, "load") if n.attr[0] is d.func and n.args != d.lhs)
+    if not own:
+        return ""
+    written, *read = (f"{d.func.name}[{', '.join(map(write, i))}]" for i in (d.lhs, *(n.args for n in own)))
+    return f", and {written} needs {', '.join(dict.fromkeys(read))}"
 
 
 def match(d: Definition) -> Reduction | None:

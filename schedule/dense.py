@@ -11,6 +11,14 @@ def check_tiles(state: State) -> None:
     """Raise ScheduleError if a tile (cache_write) would hold points that its iteration does not write."""
     for s in state.stages.values():
         if s.write_cache is not None:
+            around = s.loops[: s.depth(s.write_cache.loop) + 1]
+            threads = next((x.name for x in around if x.reduction and x.mode == "parallel"), None)
+            if threads is not None:
+                raise refuse(
+                    f"the tile {s.write_cache.name} at {state.loop_address(s.key, s.write_cache.loop)} may hold elements "
+                    f"that other iterations of the parallel reduction loop {threads} update, and is stored as a whole",
+                    "tile-race", f"run {threads} serially, or leave the tile out",
+                )  # fmt: skip
             found = gap(s, s.write_cache.loop)
             if found is not None:
                 raise refuse(

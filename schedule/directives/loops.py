@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from tilewright.lang.ir import Node
 from tilewright.schedule import algebra
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import Option, directive
@@ -26,6 +27,8 @@ from tilewright.schedule.state import (
     State,
     find_stage,
     refuse,
+    root_name,
+    versioned,
 )
 
 _BY = Option("by", "factor")
@@ -120,7 +123,8 @@ def reorder(state: State, d: Directive) -> State:
           for j           =>     for i            (reorder j i)
             ...                    ...
 
-    Pure loops move freely. Reduction loops change places among each other only where the reduction is associative and
+    Pure loops move freely, and so do reduction loops each of whose iterations updates elements of its own and reads no
+    others of the Func. The others change places among each other only where the reduction is associative and
     commutative. Errors: schedule.name-twice, schedule.reduction-order.
     """
     return reorder_loops(state, find_stage(state, d.stage), d.operands)
@@ -151,13 +155,14 @@ def vectorize(state: State, d: Directive) -> State:
           ...             =>       for j_v in 0..min(8, ...) vectorize
                                      ...
 
-    The extent must be a constant. One vector loop a stage, nothing may be computed inside it. A reduction loop needs an
+    The extent must be a constant. One vector loop a stage, nothing may be computed inside it. A reduction loop each of
+    whose iterations updates elements of its own and reads no others of the Func is like a pure one; any other needs an
     associative reduction, which then has one partial result a lane. Errors: schedule.vector-twice,
-    schedule.vector-inside, schedule.extent, those of split.
+    schedule.vector-inside, schedule.extent, schedule.not-associative, those of split.
     """
     state, loop = _split_first(state, d, "v", inner=True)
     s = find_stage(state, d.stage)
-    if s.loop(loop).reduction:
+    if s.loop(loop).reduction and not in_any_order(s, loop):
         return vectorize_reduction(state, s, loop)
     return make_vector(state, s, loop)
 
@@ -169,12 +174,14 @@ def parallel(state: State, d: Directive) -> State:
 
         for i in 0..N     =>   for i in 0..N parallel
 
-    Errors: schedule.store-race where something is stored outside and computed inside, schedule.tile-race,
-    schedule.vector-inside.
+    A reduction loop each of whose iterations updates elements of its own and reads no others of the Func is like a
+    pure one; any other needs an associative reduction, which then has one partial result a task.
+    Errors: schedule.not-associative, schedule.store-race where something is stored outside and computed inside,
+    schedule.tile-race, schedule.vector-inside.
     """
     state, loop = _split_first(state, d, "p", inner=False)
     s = find_stage(state, d.stage)
-    if s.loop(loop).reduction:
+    if s.loop(loop).reduction and not in_any_order(s, loop):
         return parallel_reduction(state, s, loop)
     return make_parallel(state, s, loop)
 
@@ -197,6 +204,19 @@ def _int(d: Directive, key: str) -> int:
 
 def _text(d: Directive, key: str, default: str) -> str:
     return str(d.option(key, default))
+
+
+def in_any_order(s: Stage, loop: str) -> bool:
+    """Whether the iterations of a loop over (parts of) reduction variables depend on no others of the same loop."""
+    unique, shown = versioned(s)
+    over: dict[str, frozenset[Node]] = {root_name(r): frozenset((r,)) for r in unique.roots}
+    for t in unique.transforms:
+        if isinstance(t, Split):
+            over[t.outer] = over[t.inner] = over[t.parent]
+        else:
+            over[t.fused] = over[t.outer] | over[t.inner]
+    name = next(x.name for x in unique.loops if shown[x.name] == loop)
+    return all(r.op == "var" or algebra.free(s.definition, r) for r in over[name])
 
 
 def check_new_names(state: State, s: Stage, names: tuple[str, ...], reused: tuple[str, ...] = ()) -> None:
@@ -294,7 +314,8 @@ def reorder_loops(state: State, s: Stage, names: tuple[str, ...]) -> State:
     _require_distinct(names)
     order: Iterator[str] = iter(names)
     loops = tuple(s.loop(next(order)) if x.name in names else x for x in s.loops)
-    before, after = [x.name for x in s.loops if x.reduction], [x.name for x in loops if x.reduction]
+    ordered = {x.name for x in s.loops if x.reduction and not in_any_order(s, x.name)}
+    before, after = [x.name for x in s.loops if x.name in ordered], [x.name for x in loops if x.name in ordered]
     state = state.with_stage(replace(s, loops=loops, scheduled=True))
     return state if before == after else _reassociated(state, s, before)
 
@@ -312,9 +333,10 @@ def _reassociated(state: State, s: Stage, order: list[str]) -> State:
     if found is None or found.operator.startswith("arg"):
         why = "is not known to be associative and commutative" if found is None else "takes the first of equal values"
         raise refuse(
-            f"the reduction loops of {address} must keep their order ({', '.join(order)}): its update {why}",
-            "reduction-order",
-            "move pure loops between them instead", s.definition.location,
+            f"the reduction loops of {address} must keep their order ({', '.join(order)}): its update {why}"
+            f"{algebra.conflict(s.definition)}", "reduction-order",
+            "move pure loops between them instead, or loops whose iterations update elements of their own and read no "
+            "others", s.definition.location,
         )  # fmt: skip
     if found.exact:
         return state

@@ -67,7 +67,7 @@ def rfactor(state: State, stage: Stage, loop: str, name: str, mode: str = "seria
     found = algebra.match(d)
     if found is None:
         raise refuse(
-            f"the update of {d.func.name} is not known to be associative", "not-associative",
+            f"the update of {d.func.name} is not known to be associative{algebra.conflict(d)}", "not-associative",
             "sum, product, min, max, and, or, xor, argmin/argmax, complex products and (maximum, sum of exponentials) "
             "pairs with select(m == M, 1, exp(m - M)) are; else keep the loop serial", d.location,
         )  # fmt: skip
@@ -78,7 +78,7 @@ def rfactor(state: State, stage: Stage, loop: str, name: str, mode: str = "seria
     domain, moved, path = _factored(stage, loop)
     if algebra.own_elements(d, path.root):
         raise refuse(f"every value of {loop} updates elements of its own: there are no partial results to combine",
-                     "rfactor-scatter", "factor over another loop")  # fmt: skip
+                     "rfactor-scatter", "vectorize or parallel it as it is, or factor over another loop")  # fmt: skip
     partial = _partial_func(d, name, loop, found, domain, moved, path, first=mode == "parallel")
     return _install(state, stage, loop, mode, partial, found, path)
 

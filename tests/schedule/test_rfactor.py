@@ -37,7 +37,9 @@ def test_errors():
     refused(s, "rfactor-pure", lambda: s["C.update"].rfactor("i", "part"))
     refused(s, "name-twice", lambda: s["C.update"].rfactor("k", "C"))
     u = Schedule(triangle())
-    refused(u, "rfactor-scatter", lambda: u["t.update"].parallel("y"), "elements of its own")
+    refused(
+        u, "rfactor-scatter", lambda: u["t.update"].rfactor("y", "part"), "elements of its own", "parallel it as it is"
+    )
     t = Schedule(prefix_sum())
     refused(t, "not-associative", lambda: t["s.update"].rfactor("k", "part"))
 
