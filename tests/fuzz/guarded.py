@@ -16,9 +16,8 @@ import numpy as np
 
 from tests.codegen import emit_support
 from tilewright.codegen import abi
-from tilewright.codegen.compile import _stride_class as stride_class
-from tilewright.codegen.emit import emit, parallel, statements
-from tilewright.codegen.lower import Request, lower
+from tilewright.codegen.interface import ANY, UNIT
+from tilewright.codegen.physical import pack, physical_shape, unpack
 from tilewright.lang.binding import bind
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
@@ -105,21 +104,29 @@ class Arrays:
         self.blocks.append(b)
         return b.array(dtype, tuple(shape))
 
-    def like(self, a: np.ndarray, strided: bool) -> np.ndarray:
-        """An array with the elements of `a`."""
-        kind = self.choose(5) if strided and a.ndim else 0
-        if kind < 2:
-            out = self._block(a.dtype, a.shape)
-        elif kind == 2:  # every second element of the last axis
-            whole = self._block(a.dtype, (*a.shape[:-1], max(0, 2 * a.shape[-1] - 1)))
-            out = whole[..., ::2]
-            self.gaps.append((whole[..., 1::2], whole[..., 1::2].copy()))
-        elif kind == 3:  # backwards
+    def like(self, a: np.ndarray, stride_class: str) -> np.ndarray:
+        """An array with the elements of `a`, with strides of a class."""
+        kind = self.choose(4) if stride_class == ANY and a.ndim else 0
+        if stride_class == UNIT and a.ndim:
+            out = self._spaced(a, a.shape[-1] + 1 + self.choose(3), 1)
+        elif kind == 1:  # every second element of the last axis
+            out = self._spaced(a, max(0, 2 * a.shape[-1] - 1), 2)
+        elif kind == 2:  # backwards
             out = self._block(a.dtype, a.shape)[::-1]
-        else:  # the axes in the other order
+        elif kind == 3:  # the axes in the other order
             out = self._block(a.dtype, a.shape[::-1]).T
+        else:
+            out = self._block(a.dtype, a.shape)
         out[...] = a
         return out
+
+    def _spaced(self, a: np.ndarray, length: int, step: int) -> np.ndarray:
+        """Rows in the memory of longer ones; what lies between is watched."""
+        whole = self._block(a.dtype, (*a.shape[:-1], length))
+        stop = a.shape[-1] if step == 1 else length
+        gap = whole[..., stop:] if step == 1 else whole[..., 1::2]
+        self.gaps.append((gap, gap.copy()))
+        return whole[..., :stop:step]
 
     def check(self) -> None:
         for b in self.blocks:
@@ -128,36 +135,37 @@ class Arrays:
             assert now.tobytes() == before.tobytes(), "bytes between the elements of an array were written"
 
 
+def pattern(dtype: np.dtype, shape: Sequence[int]) -> np.ndarray:
+    """An array of what nobody computes."""
+    return np.full(int(np.prod(shape, dtype=int)) * dtype.itemsize, PATTERN, np.uint8).view(dtype).reshape(shape)
+
+
 def run_guarded(
-    p: Pipeline,
-    state: State,
-    mode: str,
-    arrays: dict[str, np.ndarray],
-    choose: Choose,
-    compiled: dict[Any, Any] | None = None,
-) -> Any:
+    p: Pipeline, state: State, kernel: Any, classes: Sequence[str], arrays: dict[str, Any], choose: Choose
+) -> Any:  # fmt: skip
     """The result and the inouts of a guarded run; None where the schedule asks more of the sizes than they give.
 
-    Small temporaries are on the stack or not, parallel loops are handed out however short they are. `compiled` keeps
-    machine code between runs of the same state.
+    `kernel` was compiled for `classes`, the stride class of every argument.
     """
     bound = bind(p, (), arrays)
     made = Arrays(choose)
-    strided = choose(2) == 0
-    inputs = [made.like(bound.arrays[a.name], strided) for a in p.arrays]
-    empty = [np.zeros([index_value(e, bound.env) for e in o.extents], o.dtype.np) for o in p.outputs]
-    outputs = [made.like(e, strided) for e in empty]
+    shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
+    given = [state.given.get(o.func.name) for o in p.outputs]
+    inputs = [
+        pack(bound.arrays[a.name], state.given[a.name]) if a.name in state.given else bound.arrays[a.name]
+        for a in p.arrays
+    ]
+    empty = [
+        pattern(o.dtype.np, n if m is None else physical_shape(m, n))
+        for o, n, m in zip(p.outputs, shapes, given, strict=True)
+    ]
+    inputs = [made.like(a, c) for a, c in zip(inputs, classes, strict=False)]
+    outputs = [made.like(e, c) for e, c in zip(empty, classes[len(classes) - len(empty) :], strict=True)]
     every = [*inputs, *(t.values for t in p.tables), *outputs]
-    classes = tuple(map(stride_class, every))
-    compiled = {} if compiled is None else compiled
-    stack = choose(2) * 64 * 1024 - 1
-    key = (classes, stack)
-    if key not in compiled:
-        compiled[key] = _compiled(Request(state, mode, "tw_fuzzed", classes), stack)
     memory = Memory(1 + choose(3), choose, [PATTERN, 0xFF, 0x00][choose(3)])
     before = [a.copy() for a in inputs]
     code = emit_support.call(
-        compiled[key], every, sizes=[bound.sizes[n] for n in p.sizes],
+        kernel, every, sizes=[bound.sizes[n] for n in p.sizes],
         scalars=[bound.scalars[s.name] for s in p.scalars], memory=memory,
     )  # fmt: skip
     if code >= abi.FIRST_REQUIREMENT:
@@ -169,14 +177,9 @@ def run_guarded(
     written = {f.name for f in p.inouts}
     for name, now, old in zip(names, inputs, before, strict=True):
         assert name in written or now.tobytes() == old.tobytes(), f"the input {name} was written"
-    result = structured(p.structure, [np.array(o) for o in outputs])
-    return [result, [np.array(inputs[names.index(f.name)]) for f in p.inouts]]
-
-
-def _compiled(request: Request, stack: int) -> Any:
-    before = statements.STACK_BYTES, parallel.ENOUGH
-    statements.STACK_BYTES, parallel.ENOUGH = stack, 0
-    try:
-        return emit_support.compiled(emit(lower(request).program), request.symbol)
-    finally:
-        statements.STACK_BYTES, parallel.ENOUGH = before
+    logical = [np.array(v) if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
+    for v, e, n, m in zip(outputs, empty, shapes, given, strict=True):
+        if m is not None:
+            fill = pack(np.ones(n, np.bool_), m) == 0
+            assert v[fill].tobytes() == e[fill].tobytes(), "what only fills up blocks of an output was written"
+    return [structured(p.structure, logical), [np.array(inputs[names.index(f.name)]) for f in p.inouts]]

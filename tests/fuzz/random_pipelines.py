@@ -1,12 +1,13 @@
 """Random pipelines of several stages, of every kind that a schedule treats differently, with arguments to call them.
 
 `random_pipeline(choose)` draws with a function `choose(n)` that gives 0..n-1. Every Func may be read at any index: raw
-inputs are read through boundary conditions, or where a select allows it.
+inputs are read through boundary conditions, or where a select allows it. Stages of more special forms are in
+special_stages.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from tilewright.lang import boundary, expr, reduce, types
 from tilewright.lang.func import Array, Func, InoutFunc, func
-from tilewright.lang.pipeline import Pipeline, make_pipeline
+from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.symbols import Var, rdom, sizes
 from tilewright.lang.types import DType
 
@@ -22,12 +23,6 @@ Choose = Callable[[int], int]
 Source = tuple[int, Callable[..., Any]]  # rank, and the element at any index
 
 M, N, K = sizes("M N K")
-EXTENTS = [
-    {"M": m, "N": n, "K": k}
-    for m, n, k in (
-        (1, 1, 1), (7, 5, 3), (4, 8, 4), (3, 17, 9), (5, 4, 2), (2, 33, 6), (0, 6, 2), (5, 0, 0), (6, 3, 0), (9, 1, 1),
-    )
-]  # fmt: skip
 EXACT = [types.i32, types.i32, types.i64, types.i16, types.u8, types.i8, types.u32]
 FLOATS = [types.f32, types.f32, types.f64, types.bf16, types.f16]
 
@@ -52,7 +47,9 @@ class Case:
 
 
 @dataclass
-class _Maker:
+class Maker:
+    """A pipeline that is being made: its parameters, and what later stages may read."""
+
     choose: Choose
     t: DType  # the storage type of most Funcs
     sources: list[Source] = field(default_factory=list)
@@ -61,6 +58,7 @@ class _Maker:
     count: int = 0
     table: Array | None = None
     places: Array | None = None
+    lengths: Array = field(default_factory=lambda: Array("L", types.i64, (M.node,)))
 
     # Small things ---------------------------------------------------------------------------------------------
 
@@ -126,7 +124,7 @@ class _Maker:
         return expr.select(a < b, b, a)
 
     def expression(self, names: list[Any], depth: int = 2) -> Any:
-        if depth == 0 or self.choose(4) == 0:
+        if depth == 0 or self.choose(5) < 2:
             return self.read(names)
         kind = self.choose(8)
         if kind == 0:
@@ -152,7 +150,7 @@ class _Maker:
 
     def inputs(self) -> None:
         shapes = [(M, N), (N,), (K, N), (M, K)]
-        for k in range(1 + self.choose(3)):
+        for k in range(1 + self.choose(5) // 2):
             shape = self.pick(shapes)
             a = Array(f"A{k}", self.t, tuple(n.node for n in shape))
             self.params.append(a)
@@ -163,11 +161,16 @@ class _Maker:
         missing = [n for n in (M, N, K) if n.node.attr not in have]
         if missing:
             self.params.append(Array("Y", types.i64, tuple(n.node for n in missing)))
-        self.lengths = Array("L", types.i64, (M.node,))
+        if self.choose(5) == 0:
+            alpha = ScalarParam(
+                "alpha", self.t if self.t in (types.i32, types.i64, types.f32, types.f64) else types.i64
+            )
+            self.params.append(alpha)
+            self.sources.append((0, lambda: expr.wrap(alpha.node)))
 
     def bounded(self, a: Any, shape: tuple) -> None:
         """A tensor read through one of the boundary conditions, or only where it is."""
-        kind = self.choose(7)
+        kind = (0, 0, 0, 1, 2, 3, 4, 4, 5, 5, 5, 5, 5, 6, 6)[self.choose(15)]
         rank = len(shape)
         if kind < 5:
             conditions = (boundary.repeat_edge, boundary.wrap_around, boundary.reflect, boundary.reflect_interior)
@@ -360,39 +363,64 @@ class _Maker:
         self.outputs.append(f[tuple(slice(a, b + a if a else b) for a, b in zip(lows, stops, strict=True))])
 
 
-_KINDS = ["pure", "pure", "pure", "reduction", "reduction", "reduction", "scan", "histogram", "pair", "argument",
-          "inline_sum", "several", "inout", "extended", "gather"]  # fmt: skip
+STAGES: dict[str, Callable[[Maker], Any]] = {
+    name: getattr(Maker, name)
+    for name in ("pure", "reduction", "scan", "histogram", "pair", "argument", "inline_sum", "several", "inout",
+                 "extended", "gather")
+}  # fmt: skip
+_COMMON = {"pure": 2, "reduction": 3}
 
 
-def random_pipeline(choose: Choose, exact: bool | None = None, stages: int = 4, seed: int = 0) -> Case:
-    """One to `stages` stages and one to three outputs that share them."""
+def random_pipeline(
+    choose: Choose, exact: bool | None = None, stages: int = 4, seed: int = 0, kinds: Sequence[str] = (),
+) -> Case:  # fmt: skip
+    """One to `stages` stages (of these `kinds` at first, if some are named) and one to three outputs that share them."""
     exact = bool(choose(3)) if exact is None else exact
-    m = _Maker(choose, (EXACT if exact else FLOATS)[choose(len(EXACT if exact else FLOATS))])
+    own = EXACT if exact else FLOATS
+    m = Maker(choose, own[choose(len(own))])
     m.inputs()
-    for _ in range(1 + choose(stages)):
-        getattr(m, m.pick(_KINDS))()
+    every = [n for n in STAGES for _ in range(_COMMON.get(n, 1))]
+    for k in range(max(len(kinds), 1 + min(choose(stages), choose(stages)))):
+        if choose(5) == 0:
+            m.t = m.pick(own)
+        STAGES[kinds[k] if k < len(kinds) else m.pick(every)](m)
     rank, element = m.sources[0]
     m.output(rank, element)
-    for _ in range(choose(3)):
+    for _ in range((0, 0, 0, 0, 1, 1, 2)[choose(7)]):
         m.output(*m.source())
     p = make_pipeline(tuple(m.outputs) if len(m.outputs) > 1 else m.outputs[0], m.params, "fuzzed")
-    extents = EXTENTS[choose(len(EXTENTS))]
+    extents = random_extents(choose)
     return Case(p, arguments(p, extents, exact, seed), exact, extents)
 
 
-def arguments(p: Pipeline, extents: dict[str, int], exact: bool, seed: int) -> dict[str, np.ndarray]:
+def random_extents(choose: Choose) -> dict[str, int]:
+    """Sizes from 0 to 70: mostly small ones, in one case of ten one that is large, in one of forty several."""
+    top = (3, 6, 9, 9, 13, 18)[choose(6)]
+    drawn = [choose(top + 1) or choose(top + 1) for _ in range(3)]  # few are 0
+    if choose(10) == 0:
+        drawn[choose(3)] = (23, 29, 31, 32, 37, 41, 47, 48, 53, 59, 61, 64, 67, 70)[choose(14)]
+    elif choose(30) == 0:
+        drawn = [choose(71) for _ in range(3)]
+    return dict(zip("MNK", drawn, strict=True))
+
+
+def arguments(p: Pipeline, extents: dict[str, int], exact: bool, seed: int) -> dict[str, Any]:
     """Small integers, or floats of mixed size with zeros of both signs and now and then what is no number."""
     rng = np.random.default_rng(seed)
-    out = {}
+    out: dict[str, Any] = {}
     for q in p.params:
         a = q.inout if isinstance(q, InoutFunc) else q
-        assert isinstance(a, Array)
-        shape = tuple(extents[e.attr] if e.op == "size" else e.attr for e in a.extents)
-        if a.dtype.is_int:
-            drawn = rng.integers(0 if a.dtype.kind == "u" else -9, 10, shape)
+        assert isinstance(a, (Array, ScalarParam))
+        t = a.dtype
+        shape = ()
+        if isinstance(a, Array):
+            shape = tuple(extents[e.attr] if e.op == "size" else e.attr for e in a.extents)
+        if t.is_int:
+            drawn = rng.integers(0 if t.kind == "u" else -9, 10, shape)
         else:
             drawn = rng.standard_normal(shape) * 10.0 ** rng.integers(-2, 3, shape)
             drawn = np.where(rng.random(shape) < 0.1, rng.choice([0.0, -0.0, 1.0, np.inf], shape), drawn)
         with np.errstate(all="ignore"):
-            out[a.name] = np.asarray(drawn).astype(a.dtype.np)
+            made = np.asarray(drawn).astype(t.np)
+        out[a.name] = made if isinstance(a, Array) else made[()]
     return out

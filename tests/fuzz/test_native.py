@@ -11,22 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.guarded import run_guarded
-from tests.fuzz.moves import grow as grow_more
-from tests.fuzz.random_pipelines import random_pipeline
+from tests.fuzz import moves
 from tests.schedule.algorithms import ALL, M, N, arguments, float_matmul, made
 from tests.schedule.random_schedules import grow
 from tests.strategies import Case, expression_cases, pipeline_cases, sum_cases
 from tilewright.codegen.compile import compile_schedule
 from tilewright.lang import reduce, reference
 from tilewright.lang.binding import bind
-from tilewright.lang.errors import BoundsError, CompileError, ScheduleError, TilewrightError
+from tilewright.lang.errors import BoundsError, CompileError, ScheduleError
 from tilewright.lang.func import func
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.symbols import rdom
 from tilewright.lang.symbols import vars as variables
 from tilewright.lang.types import f32, f64
-from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
 from tilewright.testing import assert_bitwise, exact_inputs
 
@@ -96,47 +93,6 @@ def test_schedules(name: str, data: Any) -> None:
         assert_bitwise(got, expected)
 
 
-@given(data=st.data())
-@settings(max_examples=10 * FUZZ)
-def test_random_pipelines_under_random_schedules(data: Any) -> None:
-    case = data.draw(pipeline_cases())
-    s = scheduled(case.pipeline, data, 6)
-    got = runs(case.pipeline, s, "contract", case.arrays)
-    if got is not None:
-        assert_bitwise(got, by_reference(case.pipeline, case.arrays))
-
-
-@pytest.mark.parametrize("seed", range(12 * FUZZ))
-def test_schedules_that_keep_the_order_agree_in_contract(seed: int) -> None:
-    """Products fuse by the algorithm alone: tiles, placement, vectors, inlining and threads don't show in the bits of
-    floats, nor does the default schedule where it reassociates nothing."""
-    rnd = random.Random(seed)
-    try:
-        case = random_pipeline(rnd.randrange, exact=False, stages=3, seed=seed)
-        by_reference(case.pipeline, case.arrays)
-    except TilewrightError:
-        return
-    found = []
-    plain = Schedule(case.pipeline)
-    for s in (plain, complete(plain, "contract"), *(grow_more(case.pipeline, rnd.randrange, 8) for _ in range(2))):
-        try:
-            s.check()
-            if s.state.reassociations:
-                continue
-            arrays = {k: v.copy() for k, v in case.arrays.items()}
-            got = run_guarded(case.pipeline, s.state, "contract", arrays, rnd.randrange)
-        except (ScheduleError, CompileError, BoundsError):
-            assert s is not plain
-            continue
-        if got is not None:
-            found.append((s, got))
-    for s, got in found[1:]:
-        try:
-            assert_bitwise(got, found[0][1])
-        except AssertionError as e:
-            raise AssertionError(f"{case}\n{s}") from e
-
-
 def row_sums() -> Pipeline:
     """Sums of sums, a largest element and its place: what is reassociated in several ways."""
 
@@ -177,7 +133,8 @@ def test_reassociating_schedules_are_exact_on_exact_data(make: Any, seed: int) -
     arrays = exact_inputs(p, sizes, seed)
     expected = by_reference(p, arrays)
     assert_bitwise(natively(p, None, "contract", arrays), expected, zeros=True)
-    s = grow_more(p, rnd.randrange, 10)
+    s = Schedule(p)
+    moves.grow(s, rnd.randrange, 10)
     got = runs(p, s, "contract", arrays, 1 + rnd.randrange(3))
     if got is not None:
         assert_bitwise(got, expected, zeros=True)

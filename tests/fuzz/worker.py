@@ -1,66 +1,65 @@
-"""Trials by seed in a process of their own: `python -m tests.fuzz.worker START COUNT [--loops] [--machine]`.
+"""Trials in a process of their own: `python -m tests.fuzz.worker < TRIALS`, one `SEED FOCUS` a line.
 
-The number of a trial is printed before anything of it runs, so that whoever reads knows which one killed the process.
-Failures are printed and don't stop the rest; the exit code is 1 if there was one.
+A line of JSON comes back for each when it is done. A failure is a row like any other; what kills the process or takes
+too long is seen by whoever reads.
+
+`python -m tests.fuzz.worker SEED [FOCUS]` repeats one trial and shows what fails.
 """
 
 from __future__ import annotations
 
-import argparse
+import faulthandler
+import json
 import random
+import resource
 import sys
+import time
 import traceback
-from collections import Counter
+from dataclasses import asdict
 
 from tests.fuzz import trials
+from tests.fuzz.store import Row
+
+VERSION = 3  # of the generator: the same seed and focus give the same trial
+LIMIT = 60.0  # seconds of a trial; then the process ends, saying where it was
+MEMORY = 4 << 30  # bytes of address space: a trial that wants more has gone wrong
 
 
-def check(t: trials.Trial, rnd: random.Random, loops: bool = True, machine: bool = True) -> str:
-    """Compare all ways to run a trial."""
-    expected = trials.by_reference(t.case)
-    if expected is None:
-        return "no call"
-    state = trials.legal_state(t)
-    if state is None:
-        return "refused"
-    if loops:
-        found = trials.by_loops(t, state)
-        if found is None:
-            return "not compiled"
-        trials.assert_same(found, expected)
-    if machine:
-        compiled: dict = {}
-        for _ in range(2):
-            found = trials.by_machine(t, state, rnd.randrange, compiled)
-            if found is None:
-                return "not compiled"
-            trials.assert_same(found, expected)
-    return "good"
+def row(seed: int, focus: trials.Focus) -> Row:
+    """Run one trial."""
+    start = time.process_time()
+    made = Row(seed, VERSION, str(focus), "FAILED")
+    rnd = random.Random(f"{seed} {focus}")
+    t = None
+    try:
+        t = trials.draw(rnd.randrange, seed, focus)
+        out = trials.run(t, rnd.randrange)
+        made.outcome, made.kinds, made.pairs = out.name, sorted(out.kinds), [list(p) for p in sorted(out.pairs)]
+        made.ways, made.extents = sorted(out.ways), out.extents
+        if out.plan is not None:
+            made.level = out.plan.level
+    except Exception as e:
+        places = [f"{f.filename.rpartition('/')[2]}:{f.name}" for f in traceback.extract_tb(e.__traceback__)[-3:]]
+        made.message = f"{type(e).__name__}: {e}\n  at {' < '.join(reversed(places))}\n{t}"
+    if t is not None:
+        made.data, made.funcs, made.directives = t.data, len(t.case.pipeline.funcs), len(t.schedule)
+        made.refused = list(t.refused)
+    made.seconds = round(time.process_time() - start, 4)
+    return made
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("start", type=int)
-    parser.add_argument("count", type=int)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--loops", action="store_true")
-    parser.add_argument("--machine", action="store_true")
-    given = parser.parse_args()
-    outcomes: Counter[str] = Counter()
-    for seed in range(given.start, given.start + given.count):
-        print(f"seed {seed}", flush=True)
-        rnd = random.Random(seed)
-        t = None
-        try:
-            t = trials.draw(rnd.randrange, seed, given.steps)
-            outcome = "no pipeline" if t is None else check(t, rnd, given.loops, given.machine)
-        except Exception as e:
-            outcome = "FAILED"
-            print(f"FAILED seed {seed}: {type(e).__name__}: {e}\n{t}", flush=True)
-            traceback.print_exc(limit=-4, file=sys.stdout)
-        outcomes[outcome] += 1
-    print(", ".join(f"{n} {k}" for k, n in sorted(outcomes.items())), flush=True)
-    return 1 if outcomes["FAILED"] else 0
+    if len(sys.argv) > 1:
+        focus = trials.Focus.read(sys.argv[2]) if len(sys.argv) > 2 else trials.Focus()
+        print(trials.trial(int(sys.argv[1]), focus))
+        return 0
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    for line in sys.stdin:
+        seed, focus = line.split()
+        faulthandler.dump_traceback_later(LIMIT, exit=True)
+        print(json.dumps(asdict(row(int(seed), trials.Focus.read(focus)))), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
