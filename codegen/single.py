@@ -1,17 +1,21 @@
 """Loops that run once, or once at most: their variable is its start.
 
 Stages that are computed at a loop of their consumer have such loops over a single point. Without the variables the
-offsets in their buffers are constants, and the buffers can be registers.
+offsets in their buffers are constants, and the buffers can be registers. Conditions that then hold whatever the
+constant loops around do (a tile of a tile is never cut) vanish.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.prove import conjuncts
 from tilewright.lang import ir, simplify
+from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node
-from tilewright.schedule.ranges import spread
+from tilewright.schedule.ranges import as_ge0, spread
 
 
 def unwrap(s: L.Stmt) -> L.Stmt:
@@ -19,29 +23,47 @@ def unwrap(s: L.Stmt) -> L.Stmt:
 
     A loop that certainly runs once gives way to its body; one that may not run at all stays around it.
     """
-    return _unwrap(s, {})
+    return _unwrap(s, {}, {})
 
 
-def _unwrap(s: L.Stmt, env: dict[Node, Node]) -> L.Stmt:
+def _unwrap(s: L.Stmt, env: Mapping[Node, Node], around: Mapping[Node, Interval]) -> L.Stmt:
+    """`env`: variables that are gone, by their values; `around`: those of constant loops around, by their ranges."""
     match s:
         case L.Block(statements):
-            return L.block(*(_unwrap(t, env) for t in statements))
+            return L.block(*(_unwrap(t, env, around) for t in statements))
         case L.Allocate(buffer, body):
-            return L.Allocate(buffer, _unwrap(body, env))
+            return L.Allocate(buffer, _unwrap(body, env, around))
         case L.For(var, start, stop, mode, body):
             start, stop = _values((start, stop), env)
             if mode in (L.SERIAL, L.UNROLL) and _at_most_once(start, stop) and not _sizes_buffers(var, body):
                 once = simplify.sub(stop, start) is ir.integer(1)
-                inner = _unwrap(body, {**env, var: start})
+                inner = _unwrap(body, {**env, var: start}, around)
                 return inner if once else replace(s, start=start, stop=stop, body=inner)
-            return replace(s, start=start, stop=stop, body=_unwrap(body, env))
+            if start.op == stop.op == "const":
+                around = {**around, var: Interval(start, simplify.sub(stop, ir.integer(1)))}
+            return replace(s, start=start, stop=stop, body=_unwrap(body, env, around))
         case L.If(condition, then, otherwise, versions):
             (condition,) = _values((condition,), env)
-            return L.If(condition, _unwrap(then, env), None if otherwise is None else _unwrap(otherwise, env), versions)
+            condition = _undecided(condition, around)
+            if condition is ir.TRUE:
+                return _unwrap(then, env, around)
+            no = None if otherwise is None else _unwrap(otherwise, env, around)
+            return L.If(condition, _unwrap(then, env, around), no, versions)
     return L.map_values(s, lambda roots: _values(roots, env))
 
 
-def _values(roots: tuple[Node, ...], env: dict[Node, Node]) -> tuple[Node, ...]:
+def _undecided(condition: Node, around: Mapping[Node, Interval]) -> Node:
+    """The condition without the parts that hold in every iteration of the constant loops around."""
+    left: Node = ir.TRUE
+    for c in conjuncts(condition):
+        g = as_ge0(c)
+        least = None if g is None else bounds(g, around).lo
+        if least is None or least.op != "const" or least.attr < 0:
+            left = simplify.conjunction(left, c)
+    return left
+
+
+def _values(roots: tuple[Node, ...], env: Mapping[Node, Node]) -> tuple[Node, ...]:
     return ir.substitute(roots, env) if env else roots
 
 

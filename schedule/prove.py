@@ -37,7 +37,8 @@ class Facts:
         for var, r in reversed(self.loops):
             if low is None:
                 return False
-            low = bounds(low, {var: r}).lo
+            if var in ir.leaves((low,), "var"):
+                low = bounds(low, {var: r}).lo
         if low is None:
             return False
         low = bounds(low, {}).lo

@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, int]] = {
     "conv2d": {"CO": 35, "CI": 3, "size": 17},
     "equalise": {"rows": 70},
     "harris": {"rows": 70, "columns": 300},
+    "gemm": {"M": 45, "N": 70, "K": 550},
     "heat": {"H": 50, "W": 41},
     "histogram": {"rows": 70},
     "iir_blur": {"rows": 35, "columns": 150},
