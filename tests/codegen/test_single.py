@@ -78,3 +78,12 @@ def test_what_a_row_needs_is_computed_there_without_loops_over_one_row():
     assert "for top.update.i" not in fast.source and "for top.update.i" in fast.dump("flatten")
     x = np.random.default_rng(0).standard_normal((5, 37), dtype=np.float32)
     testing.assert_bitwise(fast(x), centred.reference(x))
+
+
+def test_conditions_that_constant_loops_keep_vanish():
+    """With the variable of the loop around them gone, j < 8 holds for all of 0..8, and j < 7 does not."""
+    for limit, kept in ((8, False), (7, True)):
+        inside = simplify.compare("lt", simplify.add(simplify.mul(integer(8), I), J), integer(limit))
+        body = L.For(J, integer(0), integer(8), L.UNROLL, L.If(inside, put(OUT, J, ir.node("cast", i64, (J,)))))
+        out = text(L.For(I, integer(0), simplify.minimum(N, integer(1)), L.SERIAL, body))
+        assert ("if " in out) == kept
