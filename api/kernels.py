@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from tilewright.schedule.causes import refuse
 
 if TYPE_CHECKING:
     from tilewright.codegen.count import Counts
+    from tilewright.codegen.trace import Trace
 
 MODES = ("strict", "contract", "fast")
 
@@ -37,7 +38,7 @@ def check_mode(mode: str) -> str:
 
 class Kernel:
     """A kernel: calling it computes with a default schedule; see `schedule`, `compile`, `reference`, `simulate`,
-    `count`.
+    `count`, `trace`.
 
     `statics` (keyword-only parameters without a tilewright type) and type parameters select a specialised pipeline.
     """
@@ -272,6 +273,21 @@ class Kernel:
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
         return count(p, schedule, sizes, check_mode(mode or self.mode), inputs)
+
+    def trace(
+        self, schedule: Any = None, *, sizes: Mapping[str, int], stages: str | Sequence[str] | None = None,
+        mode: str | None = None, inputs: Any = None, room: int = 100_000,
+    ) -> Trace:  # fmt: skip
+        """What stages store under a schedule, value by value, in the order in which it happens on one thread.
+
+        `stages` are addresses of stages or names of Funcs (None: all); what is inlined stores nothing. Lanes of a
+        vector follow each other. At most `room` stores are recorded. `inputs` are arrays and scalars by name; what is
+        missing is made up (repeatable random values).
+        """
+        from tilewright.codegen.trace import trace
+
+        p = self.pipeline() if schedule is None else self._scheduled(schedule)
+        return trace(p, schedule, sizes, stages, check_mode(mode or self.mode), inputs, room)
 
 
 def _type_of(name: str, value: Any) -> DType:

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.codegen import abi, externs, runtime, stages, target
 from tilewright.codegen import loops as L
 from tilewright.codegen.compile import raise_kernel_code
-from tilewright.codegen.emit import Tally, counter_count, decode_counters, emit
+from tilewright.codegen.emit import RECORD_HEAD, Tally, counter_count, decode_counters, emit, record_layout
 from tilewright.codegen.entry import invoke, scalar_slot
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.jit import load
@@ -32,15 +32,18 @@ class Run:
     bound: Bound
     tally: Tally
     result: Any
+    record: np.ndarray | None = None  # what `recorded` stages stored, see emit.recorder
 
 
 def run(
     p: Pipeline, state: State, sizes: Mapping[str, int], mode: str, inputs: Mapping[str, Any],
     before: Callable[[L.Program, Bound], None] = lambda program, bound: None,
+    recorded: tuple[str, ...] = (), room: int = 0,
 ) -> Run:  # fmt: skip
     """Run `p` on contiguous arrays; inputs that are missing are made up (repeatable random values).
 
-    `before` sees the program before anything runs.
+    `before` sees the program before anything runs. What the stages `recorded` store is recorded, in order, up to `room`
+    stores.
     """
     from tilewright.lang.samples import random_inputs
 
@@ -50,7 +53,9 @@ def run(
     symbol = abi.symbol(p.name, "instrumented")
     program = lower(Request(state, mode, symbol, classes, native=False)).program
     before(program, bound)
-    text = emit(program, instrument=True)
+    text = emit(program, instrument=True, recorded=recorded)
+    record = np.zeros(RECORD_HEAD + (room + 1) * record_layout(program, recorded).words, np.int64)
+    record[1] = room
     image = target.optimize_and_emit(text, extra_symbols=(*externs.symbols(p), *stages.symbols(p)))
     callbacks = stages.Callbacks(p)
     library = load(image, (symbol,), {**externs.addresses(p), **callbacks.addresses})
@@ -68,10 +73,11 @@ def run(
     data = [*arrays, *(np.ascontiguousarray(t.values) for t in p.tables), *outputs]
     with stages.running(runtime.context(1)) as context:
         code = invoke(
-            library.address(symbol), ctypes.addressof(context), [*data, counters], [bound.sizes[n] for n in p.sizes],
+            library.address(symbol), ctypes.addressof(context), [*data, counters, record], [bound.sizes[n] for n in p.sizes],
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
         )  # fmt: skip
     if code:
         raise_kernel_code(code, p, state, mode)
     logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
-    return Run(program, bound, decode_counters(program, counters.tolist()), structured(p.structure, logical))
+    tally = decode_counters(program, counters.tolist())
+    return Run(program, bound, tally, structured(p.structure, logical), record)

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from tilewright.codegen.emit.counters import Tally, counter_count, counter_layout, decode_counters
 from tilewright.codegen.emit.function import emit_program
+from tilewright.codegen.emit.recorder import RECORD_HEAD, record_layout
 from tilewright.codegen.emit.region import Shared
 from tilewright.codegen.loops import Program
 
-__all__ = ["Tally", "counter_count", "counter_layout", "decode_counters", "emit"]
+__all__ = ["RECORD_HEAD", "Tally", "counter_count", "counter_layout", "decode_counters", "emit", "record_layout"]
 
 
-def emit(program: Program, *, instrument: bool = False, aliases: frozenset[frozenset[str]] = frozenset()) -> str:
+def emit(
+    program: Program,
+    *,
+    instrument: bool = False,
+    aliases: frozenset[frozenset[str]] = frozenset(),
+    recorded: tuple[str, ...] = (),
+) -> str:
     """LLVM IR text of a module with the kernel `program.symbol` (see `codegen.abi` for its C interface).
 
     `aliases` are pairs of buffer names that may share memory; all others are promised not to overlap where one of
     them is written. With `instrument` the kernel takes one more data pointer, to its counters (`counter_layout`),
     and runs parallel loops serially. Raises CompileError for what the back end can't do.
     """
-    return emit_program(Shared(program, aliases, instrument))
+    shared = Shared(program, aliases, instrument)
+    if recorded:
+        shared.recorded = record_layout(program, recorded)
+    return emit_program(shared)

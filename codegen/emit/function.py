@@ -8,6 +8,7 @@ from tilewright.codegen.abi import FIRST_REQUIREMENT
 from tilewright.codegen.emit.builder import value_type
 from tilewright.codegen.emit.counters import COUNTERS
 from tilewright.codegen.emit.parallel import arguments, finish, signature
+from tilewright.codegen.emit.recorder import RECORD
 from tilewright.codegen.emit.region import Region, Shared
 from tilewright.codegen.emit.statements import emit_statement
 from tilewright.codegen.emit.values import scalar
@@ -32,6 +33,8 @@ class Entry(Region):
             return "%context"
         if key == COUNTERS:
             return self._element("ptr", "%data", len(program.arguments))
+        if key == RECORD:
+            return self._element("ptr", "%data", len(program.arguments) + 1)
         if isinstance(key, Buffer) and key.argument is not None:
             return self._element("ptr", "%data", key.argument)
         if isinstance(key, Node):

@@ -77,6 +77,7 @@ class Shared:
     lanes: int = 1
     related: dict[Buffer, tuple[Buffer, ...]] = field(default_factory=dict)
     counters: dict[Any, int] = field(default_factory=dict)  # of instrumented kernels, see `counters`
+    recorded: Any = None  # what is recorded of an instrumented kernel, see `recorder`
 
     def __post_init__(self) -> None:
         statements = list(walk(self.program.body))

@@ -17,6 +17,7 @@ from tilewright.codegen.emit.calls import emit_call
 from tilewright.codegen.emit.counters import count_live, count_point
 from tilewright.codegen.emit.index import access, address, resolve
 from tilewright.codegen.emit.parallel import emit_parallel, hold, leave, release
+from tilewright.codegen.emit.recorder import record
 from tilewright.codegen.emit.region import Lanes, Region, bind, substituted, trip_count, unbind
 from tilewright.codegen.emit.transpose import Tile, find_tile, made, store_block
 from tilewright.codegen.emit.values import prepare, scalar, value
@@ -243,6 +244,7 @@ def _store(r: Region, s: Store) -> None:
     if r.shared.instrument and s.origin is not None:
         never = known(r, s.origin.spare) is False
         count_point(r, None if never else value(r, s.origin.spare))
+        record(r, s.origin, [v.dtype for v in s.values], values)
     r.stage = ""
 
 
