@@ -33,6 +33,7 @@ SMALL: dict[str, dict[str, int]] = {
     "matmul": {"M": 45, "N": 70, "K": 518},
     "prefix_sum": {"T": 40, "C": 70},
     "softmax": {"M": 9, "N": 150},
+    "tridiagonal": {"N": 13, "S": 75},
     "unsharp": {"rows": 35},
     "wave": {"H": 135, "W": 41},
 }
