@@ -74,6 +74,7 @@ class Compiled:
         of the kernel that is given more of these inputs in their layouts."""
         self.pipeline, self.mode = pipeline, mode
         self._identity, self._make_state, self._keyword_only = identity, state, keyword_only
+        self._debug = debug
         self._promises = tuple(assumptions(pipeline)) if debug else ()  # what is checked while the kernel runs
         self._variants: dict[tuple, Variant] = {}
         self._lock = threading.Lock()
@@ -180,6 +181,7 @@ class Compiled:
                 "classes": ",".join(classes),
                 "aliases": json.dumps(sorted(sorted(a) for a in aliases)),
                 "promises": ", ".join(map(str, self._promises)),
+                "debug": str(self._debug),  # what a cache holds has been checked as it was made
                 "given": json.dumps({n: str(m) for n, m in sorted(self.given.items())}),
             }
         )
@@ -206,7 +208,7 @@ class Compiled:
                 f"the schedule of {self.pipeline.name} takes arrays in layouts of its own", code="compile.given",
                 where=user_location(), hint="compile it by kernel.compile(schedule)",
             )  # fmt: skip
-        lowered = lower(Request(state, self.mode, symbol, classes, bool(self._promises)))
+        lowered = lower(Request(state, self.mode, symbol, classes, bool(self._promises), covered=self._debug))
         start = time.perf_counter()
         text = emit(lowered.program, aliases=aliases)
         middle = time.perf_counter()
@@ -408,7 +410,8 @@ def _stride_class(a: np.ndarray) -> str:
 def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[str, ...] = ()) -> Compiled:
     """A pipeline with a schedule (None: all default), compiled. Stages that no directive names get the default.
 
-    TILEWRIGHT_DEBUG=1 makes code that checks what `tw.assume` promised.
+    TILEWRIGHT_DEBUG=1 makes code that checks what `tw.assume` promised, and checks that its loops compute every point
+    once (see `coverage`).
     """
     text = "" if schedule is None else schedule.hash
 

@@ -22,11 +22,17 @@ from tilewright.lang.ir import Node
 from tilewright.schedule.build import build_nest
 from tilewright.schedule.state import State
 
+COVERAGE = (
+    "TILEWRIGHT_COVERAGE"  # how many calls the check of coverage looks at where nobody asks for it (tests set it)
+)
+_CALLS = 12  # where somebody does
+
 
 @dataclass(frozen=True)
 class Request:
     """What is to be lowered: the state, the numeric mode, the C symbol, the stride class of every argument; with
-    `debug`, promises are checked (see `flatten`); `native`: buffers may be added that only save code."""
+    `debug`, promises are checked (see `flatten`); `native`: buffers may be added that only save code; with
+    `covered` it is checked that the loops compute every point once (see `coverage`)."""
 
     state: State
     mode: str
@@ -34,6 +40,12 @@ class Request:
     classes: tuple[str, ...]
     debug: bool = False
     native: bool = True
+    covered: bool = False
+
+    @property
+    def looked_at(self) -> int:
+        """How many calls the check of coverage looks at."""
+        return _CALLS if self.covered else int(os.environ.get(COVERAGE, "0"))
 
 
 @dataclass
@@ -53,7 +65,7 @@ def _nest(_: Any, r: Request) -> Any:
 
 
 def _flatten(nest: Any, r: Request) -> Any:
-    program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug, origins=not r.native)
+    program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug, origins=not r.native or r.looked_at > 0)
     return replace(program, requirements=(*requirements(r.state.pipeline), *program.requirements))
 
 
@@ -100,7 +112,10 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 
 
 def lower(request: Request) -> Lowered:
-    """Run all passes. `TILEWRIGHT_DUMP=all` (or names, separated by commas) prints results to stderr."""
+    """Run all passes. `TILEWRIGHT_DUMP=all` (or names, separated by commas) prints results to stderr.
+
+    Raises CoverageError where the request is checked and the loops do not compute what the Nest promises.
+    """
     wanted = os.environ.get("TILEWRIGHT_DUMP", "")
     out = Lowered(None)  # type: ignore[arg-type]
     value: Any = None
@@ -114,4 +129,10 @@ def lower(request: Request) -> Lowered:
 
             print(f"--- after {name}\n{dump(value)}", file=sys.stderr)
     out.program = value
+    if request.looked_at:
+        from tilewright.codegen.coverage import check
+
+        start = time.perf_counter()
+        check(out.program, out.results["nest"], request.state.pipeline, request.looked_at)
+        out.timings["coverage"] = time.perf_counter() - start
     return out

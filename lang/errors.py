@@ -155,3 +155,19 @@ class CompileError(TilewrightError):
     """The native back end can't do what the schedule promises, or its tools failed."""
 
     default_code = "compile"
+
+
+class CoverageError(TilewrightError):
+    """The loops that were made of a schedule lose a point, double one, or compute one that is none: a mistake of ours.
+
+    `stage` is the address of the stage, `points` are the points in question, as values of its variables.
+    """
+
+    default_code = "coverage"
+
+    def __init__(
+        self, message: str, *, stage: str, points: tuple[tuple[int, ...], ...], code: str | None = None,
+        where: Location | None = None, hint: str | None = None,
+    ):  # fmt: skip
+        self.stage, self.points = stage, points
+        super().__init__(message, code=code, where=where, hint=hint)

@@ -609,7 +609,9 @@ class Builder:
         return init.key if bare and not body.predicates else None
 
     def _holds_others(self, s: Stage) -> bool:
-        """Whether something is computed or lives in the loops of a stage, which must then stay."""
+        """Whether something is computed or lives in the loops of a stage, or another one shares them: they must stay."""
+        if s.fused_with is not None or fusing.followers(self.state, s.key):
+            return True
         places = (p for fs in self.state.funcs.values() for p in (fs.compute, fs.stored, fs.hoisted) if p is not None)
         return any(p.kind == "at" and p.stage == s.key for p in places)
 

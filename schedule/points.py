@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tilewright.lang import ir, simplify
@@ -18,23 +18,31 @@ if TYPE_CHECKING:
 
 def stage_points(b: Builder, stages: Iterable[Stage], alone: bool = True) -> tuple[Points, ...]:
     """The points of stages where their Func is computed. If not `alone`, their nest has conditions of its own."""
-    return tuple(p for s in stages if (p := _of_stage(b, s, alone)) is not None)
+    return tuple(p for s in stages for p in _of_stage(b, s, alone))
 
 
-def _of_stage(b: Builder, s: Stage, alone: bool) -> Points | None:
-    name = s.key[0]
-    built, body = b.funcs[name], b.bodies[s.key]
-    domain = built.stages[s.key].domain
-    condition: Node = ir.TRUE
+def _of_stage(b: Builder, s: Stage, alone: bool) -> Iterator[Points]:
+    name, condition = s.key[0], ir.TRUE
     if s.key[1] < 0 and b.initial_in_tiles(name):  # there it is promised again
         again = b.no_step(name)
         if again is None:
-            return None
+            return
         condition = again
     if not alone and name in b.exposed:
-        condition = simplify.conjunction(condition, built.guard)
+        condition = simplify.conjunction(condition, b.funcs[name].guard)
+    yield from _of_forms(b, s, condition)
+
+
+def _of_forms(b: Builder, s: Stage, condition: Node) -> Iterator[Points]:
+    """The first form whose condition holds computes its points; they may be of a definition of its own (partials)."""
+    for branch in s.branches:
+        key = (*s.key, branch.name)
+        own = b.forms[key].condition
+        yield from _of_forms(b, b.state.stages[key], simplify.conjunction(condition, own))
+        condition = simplify.conjunction(condition, _opposite(own))
+    body, domain = b.bodies[s.key], b.funcs[s.key[0]].stages[s.key].domain
     box = tuple(domain.values())
-    return Points(b.state.address(s.key), tuple(domain), box, body.predicates, condition, body.location)
+    yield Points(b.state.address(s.key), tuple(domain), box, body.predicates, condition, body.location)
 
 
 def box_points(stage: str, f: Func, box: Box) -> Points:
