@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.lang import expr, ir, types
+from tilewright.lang import expr, ir, simplify, types
 from tilewright.lang.expr import Expr, to_node, type_name, wrap
 from tilewright.lang.func import Func, automatic, func
+from tilewright.lang.intervals import certainly_nonnegative
 from tilewright.lang.ir import Node
 from tilewright.lang.symbols import Domain, RDom, Var, bad
 from tilewright.lang.types import DType, as_dtype, index
@@ -120,14 +121,21 @@ def _arg(op: str, base: str, better: Callable[[Any, Any], Expr]) -> Callable[...
             )
         if n.dtype.is_bool:
             raise bad(f"{base} of bool values", "reduce-type", "write tw.cast(tw.i8, x)")
-        v, k = wrap(n), wrap(domain.rvars[0])
+        v = wrap(n)
+        start, _ = next(iter(domain.ranges.values()))
+        counted = simplify.sub(domain.rvars[0], start)  # from 0 on: below is what nothing was seen of
+        if certainly_nonnegative(start):
+            start, counted = ir.integer(0), domain.rvars[0]
         f[inside] = (wrap(ir.const(identity(op, n.dtype), n.dtype)), wrap(ir.const(-1, types.i64)))
         best, at = f[inside]
         wins = (at < 0) | better(v, best)
         if n.dtype.is_float:
             wins = wins | ((v != v) & (best == best))
-        f[inside] = (expr.select(wins, v, best), expr.select(wins, expr.cast(types.i64, k), at))
-        return f[outside].component(1)
+        f[inside] = (expr.select(wins, v, best), expr.select(wins, expr.cast(types.i64, wrap(counted)), at))
+        found = f[outside].component(1)
+        if start is ir.integer(0):
+            return found
+        return expr.select(found < 0, found, found + expr.cast(types.i64, wrap(start)))
 
     reduce.__name__ = base
     reduce.__doc__ = (

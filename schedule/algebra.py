@@ -1,7 +1,8 @@
 """Which updates are reductions over an associative and commutative operator: a small table, matched structurally.
 
-sum, product, minimum, maximum, and, or, xor over any type; the (value, index) pairs of argmin and argmax; the product
-of complex numbers as (real, imaginary) pairs; and the (maximum, sum) pairs of a sum of exponentials.
+sum, product, minimum, maximum, and, or, xor over any type; the (value, index) pairs of argmin and argmax in all their
+spellings (schedule.pairs); the product of complex numbers as (real, imaginary) pairs; and the (maximum, sum) pairs of a
+sum of exponentials.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.lang import expr, ir, simplify, types
+from tilewright.lang import expr, ir, simplify
 from tilewright.lang.expr import Expr, cast_node, wrap
 from tilewright.lang.func import Definition
 from tilewright.lang.ir import Node
 from tilewright.lang.reduce import identity
 from tilewright.lang.types import DType
+from tilewright.schedule.pairs import match_pair
 from tilewright.schedule.wording import write
 
 Values = tuple[Node, ...]
@@ -23,12 +25,21 @@ Values = tuple[Node, ...]
 @dataclass(frozen=True, eq=False)
 class Reduction:
     """An update of the form C = C op term. `identity` leaves a value unchanged bit for bit, `combine` merges two
-    partial results, `exact` says that the order of the steps can't change the bits."""
+    partial results, `exact` says that the order of the steps can't change the bits.
+
+    `merge` takes a partial result into what was there before (None: as `combine` does). `steps` gives the values of a
+    partial's steps in terms of its own element (None: those of the update), which has the types `dtypes`. `ordered`: the
+    steps of one partial must come in the algorithm's order.
+    """
 
     operator: str
     identity: Values
     combine: Callable[[Values, Values], Values]
     exact: bool
+    merge: Callable[[Values, Values], Values] | None = None
+    steps: Callable[[Values], Values] | None = None
+    dtypes: tuple[DType, ...] = ()
+    ordered: bool = False
 
 
 def self_load(d: Definition, component: int = 0) -> Node:
@@ -123,58 +134,14 @@ def _combine(op: str, t: DType) -> Callable[[Values, Values], Values]:
 
 
 def _match_index_pair(d: Definition) -> Reduction | None:
-    """The update that `tw.argmax` and `tw.argmin` make, recognised by building it again."""
-    best, at = (wrap(self_load(d, k)) for k in (0, 1))
-    first, second = d.values
-    if first.op != "select" or second.op != "select" or first.args[0] is not second.args[0]:
+    """argmax, argmin and their relatives: see schedule.pairs."""
+    found = match_pair(d, self_load(d, 0), self_load(d, 1))
+    if found is None:
         return None
-    v, k = wrap(first.args[1]), wrap(second.args[1])
-    if any(reads_self(d, n.node) for n in (v, k)) or d.func.dtypes[1] is not types.i64 or not _grows(d, k.node):
-        return None
-    for op, better in (("max", lambda x, y: x > y), ("min", lambda x, y: x < y)):
-        wins = (at < 0) | better(v, best)
-        if v.node.dtype.is_float:
-            wins = wins | ((v != v) & (best == best))
-        if first is expr.select(wins, v, best).node and second is expr.select(wins, k, at).node:
-            t = d.func.dtypes[0]
-            start = (ir.const(identity(op, t), t.compute), ir.const(-1, types.i64))
-            if d.number != 0 or d.func.init is None or d.func.init.values != start:
-                return None  # what was there before has no index to compare with
-            return Reduction(f"arg{op}", start, _combine_pairs(better), True)
-    return None
-
-
-def _grows(d: Definition, k: Node) -> bool:
-    """Whether an index grows from each point of the domain to the next: then the smallest one is that of the first."""
-    while k.op == "cast":
-        k = k.args[0]
-    if k.dtype is not types.index or d.rdom is None:
-        return False
-    coefs = dict(simplify.linear(k)[0])
-    reach: int | None = 0  # how far the variables further in can take it
-    for name, (start, stop) in reversed(d.rdom.ranges.items()):
-        step = coefs.pop(d.rdom.rvar(name), 0)
-        if reach is None or step <= reach:
-            return False
-        extent = simplify.sub(stop, start)
-        reach = reach + step * max(0, extent.attr - 1) if extent.op == "const" else None
-    return not ir.leaves(tuple(coefs), "rvar")
-
-
-def _combine_pairs(better: Callable[[Expr, Expr], Expr]) -> Callable[[Values, Values], Values]:
-    """The better value wins; of equal ones (two NaN too) the smaller index; -1 stands for nothing seen."""
-
-    def combine(a: Values, b: Values) -> Values:
-        (x, i), (y, j) = (tuple(map(wrap, p)) for p in (a, b))
-        wins = better(y, x)
-        tie = x == y
-        if x.node.dtype.is_float:
-            wins = wins | ((y != y) & (x == x))
-            tie = tie | ((x != x) & (y != y))
-        takes = (j >= 0) & ((i < 0) | wins | (tie & (j < i)))
-        return expr.select(takes, y, x).node, expr.select(takes, j, i).node
-
-    return combine
+    name = f"{'arg' if found.ordered else 'pair '}{'max' if found.top else 'min'}"
+    return Reduction(
+        name, found.identity, found.combine, found.exact, found.merge, found.steps, found.dtypes, found.ordered
+    )
 
 
 # Complex numbers ------------------------------------------------------------------------------------------------

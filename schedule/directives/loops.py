@@ -330,7 +330,7 @@ def _reassociated(state: State, s: Stage, order: list[str]) -> State:
     """`state` with the mark that reduction loops of `s` (which were in `order`) have changed places, if they may."""
     address = state.address(s.key)
     found = algebra.match(s.definition)
-    if found is None or found.operator.startswith("arg"):
+    if found is None or found.ordered:
         why = "is not known to be associative and commutative" if found is None else "takes the first of equal values"
         raise refuse(
             f"the reduction loops of {address} must keep their order ({', '.join(order)}): its update {why}"

@@ -68,8 +68,9 @@ def rfactor(state: State, stage: Stage, loop: str, name: str, mode: str = "seria
     if found is None:
         raise refuse(
             f"the update of {d.func.name} is not known to be associative{algebra.conflict(d)}", "not-associative",
-            "sum, product, min, max, and, or, xor, argmin/argmax, complex products and (maximum, sum of exponentials) "
-            "pairs with select(m == M, 1, exp(m - M)) are; else keep the loop serial", d.location,
+            "sum, product, min, max, and, or, xor, argmin/argmax (with an index that grows), complex products and "
+            "(maximum, sum of exponentials) pairs with select(m == M, 1, exp(m - M)) are; else keep the loop serial",
+            d.location,
         )  # fmt: skip
     if name in state.funcs:
         raise refuse(f"the name {name} is taken", "name-twice", "give another name")
@@ -160,7 +161,7 @@ def _partial_func(
     path: _Path, first: bool,
 ) -> Func:  # fmt: skip
     """The Func of partial results: identity, the steps, then the halvings. Its axes are C's and the partial's."""
-    f = Func(name, d.func.dtypes)
+    f = Func(name, found.dtypes or d.func.dtypes)
     args = _args(d)
     u = ir.var(loop)
     if u in args:
@@ -174,8 +175,9 @@ def _partial_func(
 
     f.init = Definition(f, -1, at(args, u), found.identity, None, d.location)
     lhs = ir.substitute(d.lhs, moved)
-    own = {algebra.self_load(d, c): n for c, n in enumerate(load(d.lhs, u))}
-    values = ir.substitute(ir.substitute(d.values, own), moved)
+    mine = load(d.lhs, u)
+    own = {algebra.self_load(d, c): n for c, n in enumerate(mine)}
+    values = ir.substitute(ir.substitute(d.values, own) if found.steps is None else found.steps(mine), moved)
     rdom = domain if domain.ranges or domain.predicates else None
     f.updates.append(Definition(f, 0, at(lhs, u), tuple(values), rdom, d.location))
     for rdom, left, right in _halvings(path.extent, loop):
@@ -232,8 +234,9 @@ def _install(
     zero = integer(0)
     at = (zero, *args) if mode == "parallel" else (*args, zero)
     mine = tuple(ir.node("load", t.compute, args, (d.func, c)) for c, t in enumerate(d.func.dtypes))
-    theirs = tuple(ir.node("load", t.compute, at, (partial, c)) for c, t in enumerate(d.func.dtypes))
-    merged = Definition(d.func, d.number, args, found.combine(mine, theirs), None, d.location)
+    theirs = tuple(ir.node("load", t.compute, at, (partial, c)) for c, t in enumerate(partial.dtypes))
+    merge_in = found.merge or found.combine
+    merged = Definition(d.func, d.number, args, merge_in(mine, theirs), None, d.location)
     bare = all(i.op == "var" for i in d.lhs)
     if bare:
         pure = {t for t in stage.transforms if not _of_reduction(stage, t)}
@@ -380,6 +383,10 @@ def _name(state: State, stage: Stage, loop: str) -> str:
 def rfactor_directive(state: State, d: Directive) -> State:
     """Partial results over one reduction loop, in a Func of their own: `rfactor ki -> P`. The nest is shown above.
 
+    For sums, products, min, max, and, or, xor; complex products; (maximum, sum of exponentials) pairs; and for updates of
+    a (value, index) pair that select the better one, however they are written: `v > best` or `best <= v`, with or without
+    `at < 0` and NaN, the first or the last of equal values (the index must grow from point to point), or the smaller or
+    larger index of equal values.
     Errors: schedule.not-associative, schedule.rfactor-pure, schedule.rfactor-fused, schedule.rfactor-cache,
     schedule.name-twice.
     """
