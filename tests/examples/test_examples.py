@@ -31,6 +31,7 @@ SMALL: dict[str, dict[str, int]] = {
     "life": {"H": 45, "W": 70},
     "mandelbrot": {"H": 20, "W": 70},
     "matmul": {"M": 45, "N": 70, "K": 518},
+    "nan_moments": {"M": 7, "N": 150},
     "prefix_sum": {"T": 40, "C": 70},
     "softmax": {"M": 9, "N": 150},
     "tridiagonal": {"N": 13, "S": 75},
