@@ -53,14 +53,13 @@ class Ran:
         users = {x.key[0] for x in self.state.consumers(self.state.funcs[name].func)}
         return any(self.func(n, seen | {name}) for n in users)
 
-    def stage(self, address: str) -> bool:
-        """Whether a stage ran at some point; forms of a stage count as it."""
-        name = self._func(address)
-        plain = address.partition("{")[0]
-        found = [n for a, n in self.evaluations.items() if a.partition("{")[0] == plain]
+    def stage(self, address: str, forms: Iterable[str] = ()) -> bool:
+        """Whether a stage ran at some point, or one of the forms that were made of it."""
+        found = [self.evaluations[a] for a in (address, *forms) if a in self.evaluations]
         if found:
             return any(found)
-        return self.func(name) and self._points(name, plain)
+        name = self._func(address)
+        return self.func(name) and self._points(name, address)
 
     def _points(self, name: str, address: str) -> bool:
         """Whether the reduction domain of a stage has points, as far as that is plain."""
@@ -97,35 +96,45 @@ def _names(d: Directive, state: State) -> list[str]:
 
 def covered(s: Schedule, state: State, ran: Ran) -> tuple[set[str], set[Pair]]:
     """The kinds of directives and the pairs that a run of a schedule counts for."""
-    tails = _tails(s.directives, ran)
+    spoken = [_touched(k, s, state, ran) for k in range(len(s.directives))]
+    tails = {(tail, n) for d, names in zip(s.directives, spoken, strict=True) for tail in _tail(d) for n in names}
     kinds: set[str] = set()
     found: set[Pair] = set()
-    for d in s.directives:
-        spoken = _touched(d, s, state, ran)
-        if not spoken:
-            continue
-        kinds.add(d.kind)
-        near = spoken | {n for f in spoken for n in _neighbours(state, f)}
-        found |= {(tail, d.kind) for tail, name in tails if name in near}
-        if d.kind in ("split", "tile"):
-            found.add((str(d.option("tail", "guard")), d.kind))
+    for d, names in zip(s.directives, spoken, strict=True):
+        if names:
+            kinds.add(d.kind)
+            near = names | {n for f in names for n in _neighbours(state, f)}
+            found |= {(tail, d.kind) for tail, n in tails if n in near}
+            found |= {(tail, d.kind) for tail in _tail(d)}
     return kinds, found
 
 
-def _touched(d: Directive, s: Schedule, state: State, ran: Ran) -> set[str]:
-    """The Funcs that a directive speaks of, if what it is about ran; else nothing."""
+def _touched(k: int, s: Schedule, state: State, ran: Ran) -> set[str]:
+    """The Funcs that directive number `k` speaks of, if what it is about ran; else nothing."""
+    d = s.directives[k]
     if d.kind in ("knob", "constrain"):
-        users = [x for x in s.directives if any(_uses(v, d) for _, v in x.options)]
-        return {n for x in users for n in _touched(x, s, state, ran)}
-    stage = d.stage.partition("{")[0]
-    if stage:
-        return {ran._func(stage)} if ran.stage(d.stage) else set()
+        users = [j for j, x in enumerate(s.directives) if any(_uses(v, d) for _, v in x.options)]
+        return {n for j in users for n in _touched(j, s, state, ran)}
+    if d.stage:
+        return {ran._func(d.stage)} if ran.stage(d.stage, _forms(s, k, d.stage)) else set()
     names = set(_names(d, state))
-    places = {ran._func(a) for a in _places(d) if ran.stage(a)}
+    places = {ran._func(a) for a in _places(d) if ran.stage(a, _forms(s, k, a))}
     if KINDS[d.kind].role == "tensor" and not names:  # an array: those that read it
         users = {x.key[0] for x in state.stages.values() if any(t.name == d.operands[0] for t in loaded(x.definition))}
         names = {n for n in users if n in state.funcs}
     return {n for n in names if ran.func(n)} | (places if any(ran.func(n) for n in names) else set())
+
+
+def _forms(s: Schedule, k: int, address: str) -> list[str]:
+    """The forms of a stage that were made by directive number `k` or after it, and so have what it did."""
+    made = [f"{d.stage}{{{d.results[0]}}}" for d in s.directives[k:] if d.kind == "specialize"]
+    return [a for a in made if a.startswith(f"{address}{{")]
+
+
+def _tail(d: Directive) -> list[str]:
+    """The tail of a split, that of a vectorize, unroll or parallel by a factor included."""
+    splits = d.kind in ("split", "tile") or (d.kind in ("vectorize", "unroll", "parallel") and d.option("by"))
+    return [str(d.option("tail", "guard"))] if splits else []
 
 
 def _uses(value: Any, knob: Directive) -> bool:
@@ -135,16 +144,6 @@ def _uses(value: Any, knob: Directive) -> bool:
         return False
     said = knob.operands[0]
     return value.name == said if knob.kind == "knob" else value.name in re.findall(r"[A-Za-z_]\w*", said)
-
-
-def _tails(directives: Iterable[Directive], ran: Ran) -> set[tuple[str, str]]:
-    """(tail, Func) of the splits that ran, those of a vectorize, unroll or parallel by a factor included."""
-    out = set()
-    for d in directives:
-        splits = d.kind in ("split", "tile") or (d.kind in ("vectorize", "unroll", "parallel") and d.option("by"))
-        if splits and ran.stage(d.stage):
-            out.add((str(d.option("tail", "guard")), ran._func(d.stage)))
-    return out
 
 
 def _neighbours(state: State, name: str) -> Sequence[str]:

@@ -157,18 +157,7 @@ class Instrumented:
         assert code == 0, code
         logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, maps, strict=True)]
         result = [structured(p.structure, logical), [inputs[f.name] for f in p.inouts]]
-        return result, self._evaluations(decode_counters(self.program, counters.tolist()))
-
-    def _evaluations(self, tally: Any) -> Mapping[str, int]:
-        if hasattr(tally, "evaluations"):
-            return tally.evaluations
-        out = {n.removeprefix("out."): v for n, v in tally.stores.items()}
-        for s in self.state.stages.values():
-            if s.write_cache is not None:
-                out[s.key[0]] = out.get(s.key[0], 0) + out.get(s.write_cache.name, 0)
-        for o in self.pipeline.outputs:
-            out[o.func.name] = out.get(o.func.name, 0) + out.get(o.name, 0)
-        return out
+        return result, decode_counters(self.program, counters.tolist()).evaluations
 
 
 # Other ways ---------------------------------------------------------------------------------------------------------
@@ -194,6 +183,11 @@ def by_loops(p: Pipeline, state: State, mode: str, arrays: Arrays, shifted: bool
     if failed is not None:
         return None
     return [structured(p.structure, outputs), [arrays[f.name] for f in p.inouts]]
+
+
+def check_coverage(state: State, mode: str, plan: Plan) -> None:
+    """Raise CoverageError where the loops do not compute every point once."""
+    lower(Request(state, mode, SYMBOL, plan.classes, covered=True))
 
 
 def by_calls(p: Pipeline, s: Schedule, mode: str, arrays: Arrays, choose: Choose) -> Any:

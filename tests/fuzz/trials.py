@@ -178,8 +178,8 @@ def data_for(t: Trial, extents: dict[str, int]) -> tuple[Arrays, str]:
 # Running ------------------------------------------------------------------------------------------------------------
 
 
-def run(t: Trial | None, choose: Choose, interpret: bool = True) -> Outcome:
-    """Run a trial in all ways at two sizes. Raises AssertionError where they do not agree."""
+def run(t: Trial | None, choose: Choose, interpret: bool = True, extents: dict[str, int] | None = None) -> Outcome:
+    """Run a trial in all ways at two sizes, or at the `extents` given. Raises AssertionError where they do not agree."""
     if t is None:
         return Outcome("no pipeline")
     out = Outcome("no call", t, running.random_plan(t.case.pipeline, choose))
@@ -194,15 +194,18 @@ def run(t: Trial | None, choose: Choose, interpret: bool = True) -> Outcome:
         assert e.code.startswith(LEGAL_REFUSALS), e
         out.name = "not compiled"
         return out
-    for _ in range(MOST_CALLS):
+    for _ in range(MOST_CALLS if extents is None else 1):
         call = Call(t, full, out, kernel, instrumented)
-        name = call.run(choose, interpret)
+        name = call.run(extents or extents_for(t, choose), choose, interpret)
         if name in ("good", "vague") or out.name in ("no call", "asks more"):
             out.name = name if out.name != "good" else "good"
         if len(out.extents) == 2:
             break
     if out.name == "good":
         other_forms(t, choose)
+        if choose(25) == 0:
+            running.check_coverage(full.state, t.mode, out.plan)
+            out.ways.add("coverage")
     return out
 
 
@@ -216,9 +219,8 @@ class Call:
     kernel: Any
     instrumented: Instrumented
 
-    def run(self, choose: Choose, interpret: bool) -> str:
+    def run(self, extents: dict[str, int], choose: Choose, interpret: bool) -> str:
         t, p, state = self.trial, self.trial.case.pipeline, self.full.state
-        extents = extents_for(t, choose)
         try:
             arrays, data = data_for(t, extents)
             bound = bind(p, (), copied(arrays))
@@ -269,7 +271,8 @@ class Call:
             if found is not None:
                 self.out.ways.add("loops")
                 compare("interpreted and native run", found, native)
-        if choose(60) == 0:
+        packed = any(d.kind == "layout" for d in t.schedule.directives)
+        if choose(10 if packed else 60) == 0:
             try:
                 found = running.by_calls(p, t.schedule, t.mode, arrays, choose)
             except BoundsError:
@@ -295,11 +298,10 @@ def other_forms(t: Trial, choose: Choose) -> None:
     """In a part of the trials: the text form, other values of knobs, what is printed of a schedule."""
     s = t.schedule
     if choose(12) == 0:
-        again = parse_schedule(str(s), s.pipeline)
-        assert again == s and str(again) == str(s), "the text form says something else"
-        assert str(s.loops()) == str(again.loops())
-        str(s.report())
-        assert s.copy() == s
+        again = parse_schedule(str(t.full), s.pipeline)
+        assert again == t.full and str(again) == str(t.full), "the text form says something else"
+        assert str(t.full.loops()) == str(again.loops())
+        assert str(t.full.report()) == str(again.report()) and s.copy() == s
     if s.knobs and choose(2):
         name = moves.pick(choose, s.knobs)
         try:
