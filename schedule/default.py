@@ -125,9 +125,14 @@ def _may_be_separate(uses: list[tuple[Stage, Node]]) -> bool:
 
 
 def _repeated(consumer: Stage, load: Node) -> bool:
-    """Whether the consumer's loops evaluate the same element several times."""
-    used = set(ir.leaves(load.args, "var")) | set(ir.leaves(load.args, "rvar"))
-    return any(r not in used for r in consumer.roots)
+    """Whether the consumer's loops may evaluate the same element several times: unless each of their variables has an
+    axis of the load for itself. Where data say which element is meant, nothing else is known of it."""
+    apart: set[Node] = set()
+    for a in load.args:
+        terms = list(simplify.linear(a)[0])
+        if len(terms) == 1:
+            apart.add(terms[0])
+    return any(r not in apart for r in consumer.roots)
 
 
 _WEIGHTS = {"call": 12, "call_extern": 24, "div": 4, "sqrt": 4, "floordiv": 4, "mod": 4}
