@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tilewright.codegen import instrumented
@@ -93,11 +93,8 @@ class Counts:
 
     def to_json(self) -> str:
         """All but the result."""
-        parts = ("kernel", "sizes", "loads", "stores", "peak")
-        data: dict[str, Any] = {p: getattr(self, p) for p in parts}
-        data["stages"] = {name: asdict(s) for name, s in self.stages.items()}
-        data["allocations"] = {name: asdict(a) for name, a in self.allocations.items()}
-        return json.dumps(data, indent=2)
+        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "result"}
+        return json.dumps(parts, indent=2, default=lambda x: {f.name: getattr(x, f.name) for f in fields(x)})
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())

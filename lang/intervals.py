@@ -394,13 +394,17 @@ def _range_of(op: str, b: Node, one: Node) -> Interval:
 
 
 def _isolated(op: str, a: Node, b: Node) -> list[tuple[Node, Interval]]:
-    """a OP b solved for each variable that stands in it with coefficient 1 or -1."""
+    """a OP b solved for each variable in it."""
     coefs, c = simplify.linear(sub(a, b))
     out = []
     for t, k in coefs.items():
-        if abs(k) == 1 and t.op in ("var", "rvar") and len(coefs) > 0 and (t is not a and t is not b):
-            rest = simplify.from_linear({u: -k * v for u, v in coefs.items() if u is not t}, -k * c)
-            out.append((t, _range_of(op if k > 0 else _SWAP[op], rest, integer(1))))
+        if t.op in ("var", "rvar") and t is not a and t is not b:
+            sign = 1 if k > 0 else -1
+            rest = simplify.from_linear({u: -sign * v for u, v in coefs.items() if u is not t}, -sign * c)
+            r = _range_of(op if k > 0 else _SWAP[op], rest, integer(1))  # of |k| * t
+            n = integer(abs(k))
+            lo = None if r.lo is None else simplify.neg(simplify.floordiv(simplify.neg(r.lo), n))
+            out.append((t, Interval(lo, None if r.hi is None else simplify.floordiv(r.hi, n))))
     return out
 
 
