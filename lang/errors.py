@@ -128,9 +128,13 @@ class ArgumentError(TilewrightError):
 
 
 class ScheduleError(TilewrightError):
-    """A directive is not legal where it stands."""
+    """A directive is not legal where it stands.
+
+    `about` names a directive (its kind, and one of its operands) whose promise turned out later not to hold.
+    """
 
     default_code = "schedule"
+    about: tuple[str, str] | None = None
 
 
 class ParseError(TilewrightError):

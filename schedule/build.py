@@ -265,6 +265,7 @@ class Builder:
             raise refuse(
                 f"the updates of {fs.func.name} need more than the region that bound or align makes", "bound-updates",
                 "leave it out, or give a bound that holds all that they read and write",
+                about=("bound" if fs.bounds else "align", fs.func.name),
             )  # fmt: skip
         return out
 
@@ -497,7 +498,8 @@ class Builder:
         here = self.state.loop_address(s.key, mark.loop)
         if not found:
             raise refuse(f"{mark.tensor} is prefetched at {here} but not read there any more", "prefetch-lost",
-                         "prefetch before it is inlined or staged, or prefetch what is read now")  # fmt: skip
+                         "prefetch before it is inlined or staged, or prefetch what is read now",
+                         about=("prefetch", mark.tensor))  # fmt: skip
         tensor = found[0].tensor
         stored = self._site(self.state.funcs[tensor.name].stored) if tensor.name in self.funcs else ()
         if tuple(r.var for r in stored) != tuple(r.var for r in site[: len(stored)]):

@@ -87,12 +87,22 @@ CAUSES: dict[str, type[ScheduleError]] = {code: c for c, codes in _CODES.items()
 
 
 def refuse(
-    message: str, code: str, hint: str, where: Location | tuple[Location | None, ...] | None = None
+    message: str,
+    code: str,
+    hint: str,
+    where: Location | tuple[Location | None, ...] | None = None,
+    about: tuple[str, str] | None = None,
 ) -> ScheduleError:
-    """The error for a cause: `message` names what conflicts, `hint` what would be legal or the next step to try."""
+    """The error for a cause: `message` names what conflicts, `hint` what would be legal or the next step to try.
+
+    `about` is for promises that are judged when the nest is built: the kind of the directive that made the promise, and
+    one of its operands.
+    """
     places = where if isinstance(where, tuple) else (where,)
     found = tuple(p for p in places if p is not None)
-    return CAUSES[code](message, code=f"schedule.{code}", hint=hint, where=found or user_location())
+    error = CAUSES[code](message, code=f"schedule.{code}", hint=hint, where=found or user_location())
+    error.about = about
+    return error
 
 
 __all__ = [

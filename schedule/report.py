@@ -101,7 +101,11 @@ def _folding(b: Builder) -> Iterator[Note]:
 
 
 def _skipping(b: Builder) -> Iterator[Note]:
-    """Whether pure definitions are computed right into the tiles of their first updates."""
+    """Whether pure definitions are computed right into the tiles of their first updates, and what is left out where
+    nothing needs it."""
+    for name, built in b.funcs.items():
+        if name in b.exposed and built.guard is not ir.TRUE:
+            yield Note("skipping", name, True, "left out where what reads it runs over nothing")
     for name in b.funcs:
         tiled = [s for s in b.state.variants_of(name) if s.key[1] == 0 and s.write_cache is not None]
         if not tiled or (name, -1) not in b.state.stages:
@@ -150,10 +154,12 @@ def _tails_of(address: str, s: Stage, ranges: StageRanges) -> Iterator[Note]:
 
 
 def _tail(t: Split, exact: bool, mode: str) -> str:
+    if t.tail == "round_up":  # by now the region has been rounded, which hides where it was exact before
+        return "round_up, whole parts are computed"
     if exact:
         return "exact"
-    if t.tail != "guard":
-        return t.tail
+    if t.tail == "shift":
+        return f"shift, the last part moves back; guard where there are fewer than {t.factor}"
     how = {
         "vectorize": "lanes beyond the end are masked", "unroll": "conditions in the unrolled body",
         "": "conditions in the loops that it was split into",
@@ -203,6 +209,8 @@ def _stores_vectors(n: NestNode, scope: Mapping[tuple[Tensor, int], Storage], fu
 def _accesses(loop: LoopNode, scope: Mapping[tuple[Tensor, int], Storage]) -> Iterator[Note]:
     for n in walk(loop.body):
         if isinstance(n, Assign):
+            for x in ir.leaves((*n.indices, *n.values), "call_extern"):
+                yield Note("vectors", loop.address, False, f"the function {x.attr.name} is called lane by lane")
             for x in ir.leaves((*n.indices, *n.values), "load"):
                 s = scope.get(x.attr)
                 if s is None or not (how := _apart(s, x.args, loop.var)):

@@ -9,7 +9,7 @@ print(s.loops())   # the nest as it now stands
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -228,13 +228,13 @@ class Schedule:
         """The nest as it now stands: print it, or look at its loops, regions, uses and buffers."""
         from tilewright.schedule.view import view
 
-        return view(self.state)
+        return self._told(lambda: view(self.state))
 
     def report(self) -> Report:
         """What was done and what not: sliding, folding, stages computed into tiles, tails, vectors, threads."""
         from tilewright.schedule.report import report
 
-        return report(self.state)
+        return self._told(lambda: report(self.state))
 
     def check(self) -> None:
         """Check the promises that need the whole schedule. Raises ScheduleError, BoundsError or CapacityError.
@@ -244,7 +244,20 @@ class Schedule:
         """
         from tilewright.schedule.check import check
 
-        check(self.state, self.directives, self.machine)
+        self._told(lambda: check(self.state, self.directives, self.machine))
+
+    def _told(self, what: Callable[[], Any]) -> Any:
+        """The result of something that builds the nest. What is refused then names the directive that promised it."""
+        try:
+            return what()
+        except ScheduleError as e:
+            if e.about is None:
+                raise
+            kind, name = e.about
+            found = next((d for d in reversed(self.directives) if d.kind == kind and name in d.operands), None)
+            if found is None:
+                raise
+            raise _placed(e, found) from None
 
     # Checks ---------------------------------------------------------------------------------------------------
 

@@ -70,10 +70,13 @@ def folded(fs: FuncState, needed: Box, site: Site, made: Storages) -> Storages:
         found = [constant_extent(r, site) for r in windows.cases(needed[axis], site)]
         most = [w for w in found if w is not None]
         if len(most) < len(found) or max(most) > n:
-            size = "no constant bound" if len(most) < len(found) else f"{max(most)} points"
+            known = len(most) == len(found)
+            size, name = f"{max(most)} points" if known else "no constant number of points", fs.func.args[axis].attr
+            legal = f"fold_storage({name!r}, {max(most)}) keeps enough" if known else "compute it where it needs less"
             raise refuse(
-                f"{fs.func.name} can't be folded to {n} along axis {axis}: an iteration needs {size} of it", "fold",
-                "fold to at least what one iteration of the place where it is computed needs",
+                f"{fs.func.name} can't be folded to {n} along {name}: one iteration needs {size} of it at once", "fold",
+                f"{legal}: its place is {'the root' if fs.compute.kind == 'root' else fs.compute.loop}",
+                about=("fold_storage", fs.func.name),
             )  # fmt: skip
         extents[axis] = integer(n)
     return tuple(replace(s, extents=tuple(extents), folds=fs.folds) for s in made)
@@ -95,6 +98,7 @@ def ring(made: Storages, x: Range, slots: int) -> Storages:
     """Buffers of several slots; the slot is the number of iterations since the loop was entered, modulo their number."""
     if x.guards:
         raise refuse(f"iterations of {x.name} may be left out, so that its ring has no order", "ring-guards",
-                     "double_buffer a loop whose iterations all run")  # fmt: skip
+                     "double_buffer a loop whose iterations all run",
+                     about=("double_buffer", made[0].tensor.name))  # fmt: skip
     turn = simplify.mod(simplify.sub(x.var, x.start), integer(slots))
     return tuple(replace(s, slots=slots, turn=turn) for s in made)
