@@ -53,6 +53,9 @@ def refused(s: Schedule, choose: Choose, k: int, fn: Wrong) -> str | None:
         assert e.code.partition(".")[0] in ("schedule", "parse", "bounds", "capacity", "text"), f"{e.code}: {e}"
         assert e.message and "\n\n" not in e.message
         return e.code
+    except Exception as e:
+        e.add_note(f"{fn.__name__} number {k} of\n{before[2]}")
+        raise
     return None
 
 
@@ -167,6 +170,15 @@ def a_circle_of_places(s: Schedule, choose: Choose, k: int) -> None:
 
 
 @wrong
+def a_ring_of_places(s: Schedule, choose: Choose, k: int) -> None:
+    """Two Funcs, each computed in a loop of the other, or of what is computed there."""
+    name, x, _ = moves.placed_at(s, choose)
+    inner = pick(choose, s.state.stages_of(name))
+    s[x.key[0]].compute_at(s.state.loop_address(inner.key, pick(choose, inner.loops).name))
+    must_fail(s, f"{name} and {x.key[0]} are computed in loops of each other")
+
+
+@wrong
 def a_loop_that_has_gone(s: Schedule, choose: Choose, k: int) -> None:
     x = a_stage(s, choose)
     if len(x.loops) < 2 or x.loops[0].reduction != x.loops[1].reduction:
@@ -177,6 +189,7 @@ def a_loop_that_has_gone(s: Schedule, choose: Choose, k: int) -> None:
     ways = [
         lambda: h.split(old, f"go{k}", f"gi{k}", 4), lambda: h.parallel(old), lambda: h.vectorize(old, 4),
         lambda: h.reorder(old, f"gone{k}"), lambda: h.peel(old), lambda: h.fuse(old, f"gone{k}", f"more{k}"),
+        lambda: s.cache_write(x.key[0], at=s.state.loop_address(x.key, old)),
     ]  # fmt: skip
     pick(choose, ways)()
     must_fail(s, f"the loop {x.loops[0].name} was fused with another one")

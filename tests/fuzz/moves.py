@@ -27,7 +27,7 @@ LAYOUTS = {
 TAILS = ("guard", "shift", "round_up")
 CONDITIONS = [
     "N % 2 == 0", "N >= 4", "(M % 4 == 0) & (N > 2)", "M == N", "N == 5", "contiguous(A0)", "K < 3", "stride(A0, 0) == 1",
-    "K % 2 == 1", "M > N",
+    "K % 2 == 1", "M > N", "alpha >= 1", "contiguous(out0)", "stride(out0, 0) == 1", "N % 4 == 1",
 ]  # fmt: skip
 MOVES: dict[str, list[Move]] = {}
 
@@ -173,10 +173,11 @@ def reorder(s: Schedule, choose: Choose, k: int) -> None:
 @move("tile")
 def tile(s: Schedule, choose: Choose, k: int) -> None:
     x = a_stage(s, choose, lambda y: len(y.loops) > 1)
-    i = choose(len(x.loops) - 1)
-    a, b = x.loops[i].name, x.loops[i + 1 + choose(len(x.loops) - 1 - i)].name
-    factors = (1 + choose(5), 1 + choose(5))
-    handle(s, x).tile((a, b), (f"a{k}", f"b{k}"), (f"c{k}", f"d{k}"), factors, tail=pick(choose, ("guard", *TAILS)))
+    names = [y.name for y in x.loops]
+    chosen = sorted({names[choose(len(names))] for _ in range(2 + choose(2))}, key=names.index)
+    new = [(f"a{k}_{n}", f"b{k}_{n}", 1 + choose(5)) for n in range(len(chosen))]
+    outer, inner, factors = zip(*new, strict=True)
+    handle(s, x).tile(tuple(chosen), outer, inner, factors, tail=pick(choose, ("guard", *TAILS)))
 
 
 @move("unroll")
@@ -195,7 +196,7 @@ def vectorize(s: Schedule, choose: Choose, k: int) -> None:
 def vectors(s: Schedule, choose: Choose, k: int) -> None:
     """Vectors along the last pure loop."""
     x = a_stage(s, choose, lambda y: bool(pure_loops(y)))
-    handle(s, x).vectorize(pure_loops(x)[-1], pick(choose, [2, 3, 4, 8, 5]))
+    handle(s, x).vectorize(pure_loops(x)[-1], pick(choose, [2, 3, 4, 8, 5, 16, 32]))
 
 
 @move("parallel")

@@ -23,7 +23,7 @@ Choose = Callable[[int], int]
 Source = tuple[int, Callable[..., Any]]  # rank, and the element at any index
 
 M, N, K = sizes("M N K")
-EXACT = [types.i32, types.i32, types.i64, types.i16, types.u8, types.i8, types.u32]
+EXACT = [types.i32, types.i32, types.i64, types.i16, types.u8, types.i8, types.u32, types.u16]
 FLOATS = [types.f32, types.f32, types.f64, types.bf16, types.f16]
 
 
@@ -405,8 +405,10 @@ def random_extents(choose: Choose) -> dict[str, int]:
 
 
 def arguments(p: Pipeline, extents: dict[str, int], exact: bool, seed: int) -> dict[str, Any]:
-    """Small integers, or floats of mixed size with zeros of both signs and now and then what is no number."""
+    """Small integers, in some calls also the largest of a type; or floats of mixed size with zeros of both signs and now
+    and then what is no number or hardly one."""
     rng = np.random.default_rng(seed)
+    extreme = rng.random() < 0.25
     out: dict[str, Any] = {}
     for q in p.params:
         a = q.inout if isinstance(q, InoutFunc) else q
@@ -417,9 +419,12 @@ def arguments(p: Pipeline, extents: dict[str, int], exact: bool, seed: int) -> d
             shape = tuple(extents[e.attr] if e.op == "size" else e.attr for e in a.extents)
         if t.is_int:
             drawn = rng.integers(0 if t.kind == "u" else -9, 10, shape)
+            ends = np.array([t.low, t.high, t.high - 1, 0], t.np)
+            drawn = np.where(extreme & (rng.random(shape) < 0.15), rng.choice(ends, shape), drawn.astype(t.np))
         else:
             drawn = rng.standard_normal(shape) * 10.0 ** rng.integers(-2, 3, shape)
-            drawn = np.where(rng.random(shape) < 0.1, rng.choice([0.0, -0.0, 1.0, np.inf], shape), drawn)
+            odd = [0.0, -0.0, 1.0, np.inf, *([-np.inf, np.nan, 3e38, 1e-40] if extreme else [])]
+            drawn = np.where(rng.random(shape) < 0.1, rng.choice(odd, shape), drawn)
         with np.errstate(all="ignore"):
             made = np.asarray(drawn).astype(t.np)
         out[a.name] = made if isinstance(a, Array) else made[()]

@@ -224,3 +224,41 @@ def contraction(m: Maker) -> None:
         m.read([i, k]) * m.read([k, j]) + m.zero(k) if m.choose(2) else (m.read([i, k]) + m.zero(k)) * m.read([k, j])
     )
     m.add(f, 2)
+
+
+@stage
+def attention(m: Maker) -> None:
+    """Scores that are sums themselves, scaled, masked, normalised and summed up: what `online` keeps to one block."""
+    if not m.t.is_float or m.t.is_storage_only:
+        return contraction(m)
+    i, j, over, mask = Var("i"), Var("j"), m.pick([N, K, 5]), m.choose(4)
+    scores, scaled, weights, e = func(m.name(), m.t), func(m.name(), m.t), func(m.name(), m.t), rdom(e=m.pick([K, 3])).e
+    scores[i, j] = 0.0
+    scores[i, j] += m.read([i, e]) * m.read([j, e]) + m.zero(e)
+    seen = expr.inside(j, 0, i + 1) if mask == 0 else expr.inside(j, 0, K) if mask == 1 else None
+    scaled[i, j] = scores[i, j] * 0.5 if seen is None else expr.select(seen, scores[i, j], lowest(m))
+    top, total, out, y = (func(m.name(), m.t) for _ in range(4))
+    k = rdom(k=over).k
+    top[i] = lowest(m)
+    top[i] = expr.maximum(top[i], scaled[i, k])
+    weights[i, j] = exp2(scaled[i, j] - top[i])
+    k = rdom(k=over).k
+    total[i] = 0.0
+    total[i] += weights[i, k]
+    k = rdom(k=over).k
+    out[i, j] = 0.0
+    out[i, j] += weights[i, k] * m.read([k, j])
+    y[i, j] = out[i, j] / total[i] if m.choose(2) else out[i, j] - total[i]
+    for f in (out, y):
+        m.add(f, 2)
+    return None
+
+
+@stage
+def wavefront(m: Maker) -> None:
+    """Every element from its neighbours above and to the left, as they have become."""
+    f, (i, j) = func(m.name(), m.t), (Var("i"), Var("j"))
+    f[i, j] = m.expression([i, j], 1)
+    d = rdom(y=(1, m.pick([M, 4, N])), x=(1, m.pick([N, 5])))
+    f[d.y, d.x] = m.combined(f[d.y - 1, d.x], f[d.y, d.x - 1]) if m.choose(2) else f[d.y - 1, d.x] + f[d.y, d.x]
+    m.add(f, 2)
