@@ -4,7 +4,8 @@
 sizes, and lists which points of which definition every store computes. Beside it stands what is promised: for every
 place where a stage is computed, the box of its region and of its reduction domain, less what its predicates exclude
 (`schedule.nest.Points`, which comes from the algorithm and bounds inference, not from the loops). Besides, the stages
-of an output compute all of the array that is returned, and windows that slide have computed what is needed of them.
+of an output compute all of the array that is returned, windows that slide have computed what is needed of them, and
+iterations whose copies may be under way together use different slots of a ring.
 
 What it proves, for the sizes that it looks at: splits, tails, fusing, guards, parted, peeled, shared and specialised
 loops, tiles and their copies lose no point, double none, and add none but those that a tail or a private tile may
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -98,12 +99,13 @@ class Call:
 @dataclass(eq=False)
 class Found:
     """Points by stage, and those that are computed in vain; `unknown` are the stages that can't be judged. `windows`
-    has what is there and what is needed of a Func."""
+    has what is there and what is needed of a Func, `reused` the iterations that use a slot of a ring too early."""
 
     points: dict[str, list[Table]] = field(default_factory=dict)
     spare: dict[str, list[Table]] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     windows: dict[str, list[tuple[Table, Table]]] = field(default_factory=dict)
+    reused: dict[str, list[Table]] = field(default_factory=dict)
 
     def add(self, stage: str, table: Table, spare: Table | None = None) -> None:
         self.points.setdefault(stage, []).append(table)
@@ -123,6 +125,9 @@ def promised(subject: Subject, at: Situation) -> Found:
             match n:
                 case N.LoopNode(var=var, start=start, stop=stop, body=body):
                     stack.append((body, rows.over(var, start, stop)))
+                case N.Allocation(storages, N.LoopNode() as loop):
+                    _rings(storages, loop, rows, out)
+                    stack.append((loop, rows))
                 case N.Guard(condition, then, otherwise):
                     yes, no = rows.parted(condition)
                     stack.append((then, yes))
@@ -151,6 +156,18 @@ def _promise(n: N.Produce, rows: Rows, out: Found) -> None:
         axes = _axes(len(n.needed))
         there, needed = (rows.over_box(axes, box).table((*n.kept, *axes)) for box in (n.region, n.needed))
         out.windows.setdefault(n.name, []).append((there, needed))
+
+
+def _rings(storages: Sequence[N.Storage], loop: N.LoopNode, rows: Rows, out: Found) -> None:
+    """Iterations whose copies may be under way at once must use different slots: as many in a row as there are."""
+    entry = ir.var("entry")
+    inside = Rows(rows.at, rows.n, {**rows.columns, entry: np.arange(rows.n)}).over(loop.var, loop.start, loop.stop)
+    for s in storages:
+        if s.turn is not None:
+            table = inside.table((entry, loop.var, s.turn))
+            for d in range(1, s.slots):
+                same = (table[d:, 0] == table[:-d, 0]) & (table[d:, 2] == table[:-d, 2])
+                out.reused.setdefault(s.name, []).append(table[d:][same][:, 1:])
 
 
 def computed(program: L.Program, at: Situation) -> Found:
@@ -208,7 +225,7 @@ def check(
 ) -> tuple[int, frozenset[str]]:
     """Look at `trials` calls; the number of those that are legal and small enough, and the stages not judged in all.
 
-    Raises CoverageError: `coverage.missing`, `coverage.twice`, `coverage.beyond`.
+    Raises CoverageError: `coverage.missing`, `coverage.twice`, `coverage.beyond`, `coverage.slot`.
     """
     looked, unknown = 0, frozenset[str]()
     subject = Subject(program, nest, pipeline, most)
@@ -245,6 +262,10 @@ def check_call(subject: Subject, call: Call) -> frozenset[str] | None:
         there, needed = ([p[k] for p in pairs] for k in (0, 1))
         what = f"what is needed of {name} in a sliding window"
         _compare(subject, call, what, None, [_distinct(np.concatenate(needed))], [], there)
+    for name, reused in want.reused.items():
+        if any(len(t) for t in reused):
+            what = f"a slot of the ring {name} at iteration, slot"
+            raise _error(subject, call, what, None, "slot", np.concatenate(reused))
     return frozenset(unknown)
 
 
@@ -286,6 +307,7 @@ _WORDS = {
     "missing": "is not computed",
     "twice": "is computed more than once",
     "beyond": "is computed and is no point of it",
+    "slot": "is used again while its copy may still be under way",
 }
 
 

@@ -1,4 +1,4 @@
-"""What all tests share: a deterministic Hypothesis, one cache folder for the run, and golden texts."""
+"""What all tests share: a deterministic Hypothesis, one cache folder for the run, checked loops, and golden texts."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("tilewright")
+
+
+# Every program that is lowered in a test is checked to compute each of its points once, at one call.
+os.environ.setdefault("TILEWRIGHT_COVERAGE", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
