@@ -56,22 +56,39 @@ def own_elements(d: Definition, rvar: Node) -> bool:
     return any(_tells_apart(i, rvar) for i in d.lhs)
 
 
-def _tells_apart(index: Node, rvar: Node) -> bool:
-    """Whether an index is another one for every value of a reduction variable, and does not depend on others."""
+def _tells_apart(index: Node, rvar: Node, held: frozenset[Node] = frozenset()) -> bool:
+    """Whether an index is another one for every value of a reduction variable, whatever others but `held` ones are."""
     coefs, _ = simplify.linear(index)
-    return bool(coefs.get(rvar, 0)) and [n for n in ir.postorder((index,)) if n.op in ("rvar", "load")] == [rvar]
+    return bool(coefs.get(rvar, 0)) and _made_of(index, held | {rvar})
 
 
-def free(d: Definition, rvar: Node) -> bool:
+def _made_of(index: Node, rvars: frozenset[Node]) -> bool:
+    """Whether an index depends on no other reduction variables and on no data."""
+    return all(n in rvars for n in ir.postorder((index,)) if n.op in ("rvar", "load"))
+
+
+def free(d: Definition, rvar: Node, held: frozenset[Node] = frozenset()) -> bool:
     """Whether the steps of an update over a reduction variable may run in any order, or at once.
 
-    So it is where each of its values updates elements of its own and reads no others: along one axis the index that is
-    written tells the values apart, and what is read of the Func itself has that same index there.
+    So it is where each of its values updates elements of its own and reads no others: for what is written, and for each
+    element of the Func that is read, an index along some axis tells the values apart, or what is written and what is
+    read lie apart there. With `held`, while these other variables stand still: `f[t - j, j] = g(f[t - 1 - j, j], ...)`
+    depends on other diagonals t, so that the points j of one diagonal may run at once.
     """
     if d.number < 0 or any(reads_self(d, i) for i in d.lhs):
         return False
-    own = [n for n in ir.leaves(d.values, "load") if n.attr[0] is d.func]
-    return any(_tells_apart(i, rvar) and all(n.args[k] is i for n in own) for k, i in enumerate(d.lhs))
+    own = dict.fromkeys(n.args for n in ir.leaves(d.values, "load") if n.attr[0] is d.func)
+    return all(
+        any(_apart(i, k, rvar, held) for i, k in zip(d.lhs, at, strict=True)) for at in dict.fromkeys((d.lhs, *own))
+    )
+
+
+def _apart(written: Node, read: Node, rvar: Node, held: frozenset[Node]) -> bool:
+    """Whether two values of a reduction variable never meet along an axis."""
+    if written is read:
+        return _tells_apart(written, rvar, held)
+    gap = simplify.sub(written, read)
+    return gap.op == "const" and gap.attr != 0 and _made_of(written, held) and not ir.leaves((written,), "var")
 
 
 def conflict(d: Definition) -> str:

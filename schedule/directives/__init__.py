@@ -41,10 +41,12 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     check_places(after)
     check_stages(after)
     check_tiles(after)
+    loops.check_order(after)
     staging.check_prefetches(after)
     parts.check_copies(after)
     regions.check_regions(after)
     streams.check_streams(after)
+    buffers.check_rings(after)
     return d, after
 
 

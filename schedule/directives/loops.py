@@ -156,13 +156,13 @@ def vectorize(state: State, d: Directive) -> State:
                                      ...
 
     The extent must be a constant. One vector loop a stage, nothing may be computed inside it. A reduction loop each of
-    whose iterations updates elements of its own and reads no others of the Func is like a pure one; any other needs an
-    associative reduction, which then has one partial result a lane. Errors: schedule.vector-twice,
-    schedule.vector-inside, schedule.extent, schedule.not-associative, those of split.
+    whose iterations updates elements of its own and reads no others of the Func (while the loops around it stand
+    still) is like a pure one; any other needs an associative reduction, which then has one partial result a lane.
+    Errors: schedule.vector-twice, schedule.vector-inside, schedule.extent, schedule.not-associative, those of split.
     """
     state, loop = _split_first(state, d, "v", inner=True)
     s = find_stage(state, d.stage)
-    if s.loop(loop).reduction and not in_any_order(s, loop):
+    if s.loop(loop).reduction and not in_any_order(s, loop, here=True):
         return vectorize_reduction(state, s, loop)
     return make_vector(state, s, loop)
 
@@ -174,14 +174,15 @@ def parallel(state: State, d: Directive) -> State:
 
         for i in 0..N     =>   for i in 0..N parallel
 
-    A reduction loop each of whose iterations updates elements of its own and reads no others of the Func is like a
-    pure one; any other needs an associative reduction, which then has one partial result a task.
+    A reduction loop each of whose iterations updates elements of its own and reads no others of the Func (while the
+    loops around it stand still) is like a pure one; any other needs an associative reduction, which then has one
+    partial result a task.
     Errors: schedule.not-associative, schedule.store-race where something is stored outside and computed inside,
     schedule.tile-race, schedule.vector-inside.
     """
     state, loop = _split_first(state, d, "p", inner=False)
     s = find_stage(state, d.stage)
-    if s.loop(loop).reduction and not in_any_order(s, loop):
+    if s.loop(loop).reduction and not in_any_order(s, loop, here=True):
         return parallel_reduction(state, s, loop)
     return make_parallel(state, s, loop)
 
@@ -206,8 +207,11 @@ def _text(d: Directive, key: str, default: str) -> str:
     return str(d.option(key, default))
 
 
-def in_any_order(s: Stage, loop: str) -> bool:
-    """Whether the iterations of a loop over (parts of) reduction variables depend on no others of the same loop."""
+def in_any_order(s: Stage, loop: str, here: bool = False) -> bool:
+    """Whether the iterations of a loop over (parts of) reduction variables depend on no others of the same loop.
+
+    With `here`, while the loops around it stand still: it may then run at once, but not move outside of them.
+    """
     unique, shown = versioned(s)
     over: dict[str, frozenset[Node]] = {root_name(r): frozenset((r,)) for r in unique.roots}
     for t in unique.transforms:
@@ -215,8 +219,25 @@ def in_any_order(s: Stage, loop: str) -> bool:
             over[t.outer] = over[t.inner] = over[t.parent]
         else:
             over[t.fused] = over[t.outer] | over[t.inner]
-    name = next(x.name for x in unique.loops if shown[x.name] == loop)
-    return all(r.op == "var" or algebra.free(s.definition, r) for r in over[name])
+    names = [x.name for x in unique.loops]
+    depth = next(k for k, n in enumerate(names) if shown[n] == loop)
+    moving = frozenset[Node]().union(*(over[n] for n in names[depth:]))
+    held = frozenset(r for r in unique.roots if r.op == "rvar" and r not in moving) if here else frozenset()
+    return all(r.op == "var" or algebra.free(s.definition, r, held) for r in over[names[depth]])
+
+
+def check_order(state: State) -> None:
+    """Raise ScheduleError where a reduction loop runs at once that depends on itself where it stands now."""
+    for s in state.stages.values():
+        if state.funcs[s.key[0]].origin == "rfactor" and s.key[1] > 0:
+            continue  # partial results that meet: each half is apart from the other
+        for x in s.loops:
+            if x.reduction and x.mode in ("vectorize", "parallel") and not in_any_order(s, x.name, here=True):
+                raise refuse(
+                    f"iterations of {state.loop_address(s.key, x.name)} can't run at once: where the loop stands now "
+                    f"they depend on each other{algebra.conflict(s.definition)}", "reduction-order",
+                    f"keep the loops outside of {x.name} that stood there when it was written", s.definition.location,
+                )  # fmt: skip
 
 
 def check_new_names(state: State, s: Stage, names: tuple[str, ...], reused: tuple[str, ...] = ()) -> None:

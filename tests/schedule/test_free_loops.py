@@ -136,11 +136,100 @@ def colliding(A: tw.f32[M, N]):
     return f[:M, : M + N]
 
 
-@pytest.mark.parametrize(("kernel", "loop"), [(upwards, "y"), (colliding, "y"), (colliding, "x")], ids=ids)
+@pytest.mark.parametrize(("kernel", "loop"), [(upwards, "y"), (colliding, "y")], ids=ids)
 def test_others_do_not(kernel, loop):
     s = schedule(kernel)
     refused(s, "not-associative", lambda: s["f.update"].parallel(loop))
     refused(s, "not-associative", lambda: s["f.update"].vectorize(loop, 4))
+
+
+@tw.kernel
+def wavefront(A: tw.f32[M, N]):
+    """Each point reads its neighbours as they are by then; points of one diagonal do not read each other."""
+    i, j = tw.vars("i j")
+    r = tw.rdom(t=M + N - 1, j=N)
+    r.where(tw.inside(r.t - r.j, 0, M))
+    f = tw.func("f")
+    f[i, j] = A[tw.clamp(i, 0, M - 1), tw.clamp(j, 0, N - 1)]
+    y, x = r.t - r.j, r.j
+    f[y, x] = f[y - 1, x] * 0.5 + f[y, x - 1] * 0.25 + f[y + 1, x] * 0.125 + f[y, x + 1] + f[y, x]
+    return f[:M, :N]
+
+
+@tw.kernel
+def skewed(A: tw.f32[M, N]):
+    """The same with diagonals as rows, and two steps between an element and what it reads."""
+    t, j = tw.vars("t j")
+    r = tw.rdom(t=(2, M), j=(1, N - 1))
+    f = tw.func("f")
+    f[t, j] = A[t, j]
+    f[r.t, r.j] = f[r.t - 2, r.j + 1] * 0.5 + f[r.t - 1, r.j - 1] + f[r.t, r.j]
+    return f[:M, :N]
+
+
+@tw.kernel
+def product(A: tw.f32[M], B: tw.f32[N]):
+    """Coefficients of a product of polynomials."""
+    i = tw.vars("i")
+    r = tw.rdom(y=M, x=N)
+    f = tw.func("f")
+    f[i] = 0.0
+    f[r.y + r.x] += A[r.y] * B[r.x]
+    return f[: M + N - 1]
+
+
+HELD = [(wavefront, "t", "j"), (skewed, "t", "j"), (product, "y", "x"), (product, "x", "y"), (colliding, "y", "x")]
+
+
+@pytest.mark.parametrize(("kernel", "outer", "loop"), HELD, ids=ids)
+def test_at_once_while_another_loop_stands_still(kernel, outer, loop):
+    sizes = [{"M": m, "N": n} for m, n in [(7, 9), (1, 1), (2, 17), (12, 3), (23, 24)]]
+    for act in ("vectorize", "parallel"):
+        s = schedule(kernel)
+        if kernel is product and outer == "x":
+            s["f.update"].reorder("x", "y")
+        before = len(s.state.reassociations)
+        getattr(s["f.update"], act)(loop, 4)
+        assert len(s.state.reassociations) == before and set(s.state.funcs) == {"f"}
+        good(s)
+    s = schedule(kernel)
+    if kernel is product and outer == "x":
+        s["f.update"].reorder("x", "y")
+    s["f.update"].split(loop, "far", "near", 8).parallel("far").vectorize("near")
+    natively(s, *sizes, mode="contract" if kernel is product and outer == "x" else "strict")
+
+
+def test_they_stay_inside_of_that_loop():
+    s = schedule(wavefront)
+    s["f.update"].split("t", "to", "ti", 4).vectorize("j", 4)
+    refused(s, "reduction-order", lambda: s["f.update"].reorder("j", "to"))
+    refused(s, "reduction-order", lambda: s["f.update"].reorder("j_v", "ti"))
+    refused(s, "not-associative", lambda: s["f.update"].parallel("to"))
+    s = schedule(product)  # a sum: its loops may change places, but not where one of them runs at once
+    s["f.update"].parallel("x", 4)
+    refused(s, "reduction-order", lambda: s["f.update"].reorder("x", "y"), "can't run at once", "outside of x")
+    s["f.update"].serial("x").reorder("x", "y")
+    refused(s, "name-twice", lambda: s["f.update"].parallel("x", 4))
+    good(s)
+
+
+@tw.kernel
+def crossing(A: tw.f32[M, N]):
+    """Reads on the own diagonal: two to the left and two up is a point of another iteration of j."""
+    i, j = tw.vars("i j")
+    r = tw.rdom(t=M + N - 1, j=N)
+    r.where(tw.inside(r.t - r.j, 0, M))
+    f = tw.func("f")
+    f[i, j] = A[tw.clamp(i, 0, M - 1), tw.clamp(j, 0, N - 1)]
+    y, x = r.t - r.j, r.j
+    f[y, x] = f[y + 2, x - 2] * 0.5 + f[y, x]
+    return f[:M, :N]
+
+
+def test_not_where_they_read_each_other():
+    s = schedule(crossing)
+    refused(s, "not-associative", lambda: s["f.update"].parallel("j"))
+    refused(s, "not-associative", lambda: s["f.update"].vectorize("j", 4))
 
 
 def test_two_that_depend_keep_their_order():
