@@ -28,6 +28,7 @@ SMALL: dict[str, dict[str, int]] = {
     "heat": {"H": 50, "W": 41},
     "histogram": {"rows": 70},
     "iir_blur": {"rows": 35, "columns": 150},
+    "int8_matmul": {"M": 131, "N": 45, "K": 19},
     "layer_norm": {"M": 7, "N": 150},
     "life": {"H": 45, "W": 70},
     "mandelbrot": {"H": 20, "W": 70},
