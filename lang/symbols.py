@@ -34,9 +34,13 @@ def check_name(name: Any, what: str) -> str:
 
 @dataclass
 class Naming:
-    """The names given so far while one kernel is traced; keeps automatic names distinct and repeatable."""
+    """The names given so far while one kernel is traced; keeps automatic names distinct and repeatable.
+
+    `conditional`: the reduction domains that have a where().
+    """
 
     used: dict[str, int] = field(default_factory=dict)
+    conditional: list[Domain] = field(default_factory=list)
 
     def fresh(self, base: str) -> str:
         n = self.used.get(base, 0)
@@ -203,6 +207,9 @@ class RDom(Expr):
         if not c.dtype.is_bool:
             raise bad(f"where() needs a condition, got {type_name(c.dtype)}", "rdom-where", "compare it: x != 0")
         self.domain.predicates = (*self.domain.predicates, c)
+        table = _naming.get()
+        if table is not None:
+            table.conditional.append(self.domain)
         return self
 
 

@@ -126,6 +126,13 @@ def trace(
         positional = [values[p.name] for p in interface.params if not p.keyword_only]
         keywords = {p.name: values[p.name] for p in interface.params if p.keyword_only}
         returned = fn(*positional, **keywords)
+        idle = next((d for d in table.conditional if not d.frozen), None)
+        if idle is not None:
+            raise bad(
+                f"no definition runs over the reduction domain of {', '.join(idle.ranges)}, which has a where()",
+                "rdom-unused", "use one of its variables in an index or in a value, or reduce over it: tw.sum(1, over=r)",
+                idle.location,
+            )  # fmt: skip
         return make_pipeline(returned, params, fn.__name__, function_location(fn), statics)
 
 

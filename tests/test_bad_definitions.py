@@ -87,6 +87,18 @@ def a_reduction_variable_called_like_a_var(watch):
     f[i] += r.i  # <-
 
 
+@mistake(tw.DefinitionError, "definition.rdom-unused", "no definition runs over", "use one of its variables")
+def a_condition_that_no_definition_has(watch):
+    @tw.kernel
+    def k(A: tw.f32[N]):
+        r = tw.rdom(r=N)  # <-
+        r.where(A[r] > 0)
+        f = tw.func("f")
+        f[i] = 0.0
+        f[i] += 1  # for each point of nothing
+        return f[:N]
+
+
 @mistake(tw.DefinitionError, "definition.name-twice", "f names", "rename one")
 def two_funcs_of_one_name(watch):
     @tw.kernel  # <-

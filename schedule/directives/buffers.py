@@ -113,17 +113,26 @@ def double_buffer(state: State, d: Directive) -> State:
     value = stages[0].definition.values[0] if len(stages) == 1 else None
     if value is None or value.op != "load":
         raise refuse(f"{name} is computed, not copied", "ring", "double_buffer what cache_read makes")
-    _check_source(state, fs, value)
     return state.with_func(replace(fs, slots=slots, placed=True))
 
 
+def check_rings(state: State) -> None:
+    """Raise ScheduleError if a copy that runs ahead would read what its loop writes."""
+    for fs in state.funcs.values():
+        if fs.slots > 1:
+            _check_source(state, fs, state.stages_of(fs.func.name)[0].definition.values[0])
+
+
 def _check_source(state: State, fs: FuncState, load: ir.Node) -> None:
-    """Copies run ahead: what they read must not be written in the loop that they run in."""
+    """Copies run ahead: what they read must not be written in the loop that they run in (it may be in one around)."""
     source = load.attr[0].name
-    assert fs.compute.stage is not None
-    host = fs.compute.stage[0]
+    assert fs.compute.stage is not None and fs.compute.loop is not None
+    host, stage = fs.compute.stage[0], state.stages[fs.compute.stage]
+    depth = stage.depth(fs.compute.loop)
     inside = {
-        f.func.name for f in state.funcs.values() if f.compute.kind == "at" and f.compute.stage == fs.compute.stage
+        f.func.name
+        for f in state.funcs.values()
+        if f.compute.stage == stage.key and f.compute.loop is not None and stage.depth(f.compute.loop) >= depth
     }
     if source == host or source in inside:
         raise refuse(

@@ -80,3 +80,22 @@ def test_a_window_that_rounds_up_has_room():
         assert (slides.what, slides.done) == ("blur_x.y", loop == "x")
         assert slides.done or "tiles are whole" in slides.how
         good(s)
+
+
+def test_rings_do_not_run_ahead_of_what_their_loop_writes():
+    """Whatever comes first: the slots, or the place of what is copied. In a loop around them it may be written."""
+
+    def staged() -> Schedule:
+        s = Schedule(blur())
+        s["blur_y"].tile("y", "x", "yo", "xo", "yi", "xi", 2, 4)
+        s["blur_x"].compute_at("blur_y.yo")
+        s.cache_read("blur_x", at="blur_y.xo", name="part")
+        return s
+
+    s = staged()
+    s["part"].double_buffer()
+    good(s)
+    refused(s, "ring-dependence", lambda: s["blur_x"].compute_at("blur_y.xo"), "written in the loop xo")
+    t = staged()
+    t["blur_x"].compute_at("blur_y.xo")
+    refused(t, "ring-dependence", lambda: t["part"].double_buffer(), "stage blur_x without")
