@@ -35,6 +35,7 @@ SMALL: dict[str, dict[str, int]] = {
     "matmul": {"M": 45, "N": 70, "K": 518},
     "nan_moments": {"M": 7, "N": 150},
     "prefix_sum": {"T": 40, "C": 70},
+    "resize": {"rows": 70, "columns": 90, "height": 45, "width": 150},
     "softmax": {"M": 9, "N": 150},
     "tridiagonal": {"N": 13, "S": 75},
     "unsharp": {"rows": 35},
