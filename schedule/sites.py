@@ -129,6 +129,8 @@ def _check_compute(state: State, sites: Sites, fs: FuncState) -> None:
             "; several forms of a stage read it, and a place is in one of them: compute it at a loop before specialize, "
             "so that each form has its own, or clone it for one form"
         )
+    elif len(state.consumers(fs.func)) > 1:
+        hint += "; for one of them a copy (cache_read) or a clone can stand there"
     raise refuse(f"{name} can't be computed at {at}: {why}", "illegal-place", hint)
 
 

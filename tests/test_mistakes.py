@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,12 @@ def test_every_code_of_the_sources_has_a_cause_and_every_cause_an_example():
         used |= literals if literals else CAUSES.keys() & {"output-place", "inline-update"}
     assert used == CAUSES.keys(), f"nothing raises {CAUSES.keys() - used}"
     assert {e.code for e in EXAMPLES} == CAUSES.keys()
+
+
+def test_documents_name_no_other_codes():
+    for document in sorted((ROOT / "docs").glob("*.md")):
+        named = set(re.findall(r"\bschedule\.([a-z]+(?:-[a-z]+)*)(?![\w(-])", document.read_text(encoding="utf-8")))
+        assert named <= CAUSES.keys(), document
 
 
 def test_no_cause_is_anyone_elses():

@@ -64,13 +64,6 @@ def extent():
     s["C.init"].vectorize("j")
 
 
-@refused("vectorize-extent")
-def vectorize_extent():
-    """So has a vector loop over a reduction: it has a partial result a lane."""
-    s = matmul.schedule()
-    s["C.update"].vectorize("k")
-
-
 @refused("vector-length")
 def vector_length():
     """A vector is longer than any machine's registers hold."""

@@ -97,13 +97,6 @@ def no_axis():
     s["C"].bound("k", 0, 512)
 
 
-@refused("fold-axis")
-def no_axis_to_fold():
-    """The Func has no axis of that name."""
-    s = blur.schedule()
-    s["across"].compute_at("down.y").store_root().fold_storage("z", 2)
-
-
 @refused("memory")
 def no_memory():
     """No machine, or not the one that is bound, has a memory of that name."""

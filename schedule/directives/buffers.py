@@ -33,14 +33,14 @@ def fold_storage(state: State, d: Directive) -> State:
           blur_x[y + 1, ..] = ..           blur_x[(y + 1) % 3, ..] = ..
 
     For what is stored outside the loop in which it is computed (a sliding window). What one iteration needs of the
-    axis must fit at once, else it is an error when the nest is built. Errors: schedule.fold, schedule.fold-axis,
+    axis must fit at once, else it is an error when the nest is built. Errors: schedule.fold, schedule.axis,
     schedule.inlined, schedule.output-place. Numerics: none.
     """
     fs = _stored(state, d.operands[0])
     names = [v.attr for v in fs.func.args]
     axis = str(d.option("over"))
     if axis not in names:
-        raise refuse(f"{fs.func.name} has no axis {axis!r}", "fold-axis", f"its axes: {', '.join(names)}")
+        raise refuse(f"{fs.func.name} has no axis {axis!r}", "axis", f"its axes: {', '.join(names)}")
     k, n = names.index(axis), d.option("by")
     assert isinstance(n, int)
     if any(a == k for a, _ in fs.folds):

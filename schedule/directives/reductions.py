@@ -366,8 +366,8 @@ def _constant_count(state: State, stage: Stage, loop: str) -> None:
     n = _path(stage, loop).extent
     if n.op != "const":
         raise refuse(
-            f"{state.loop_address(stage.key, loop)} has the extent {n!r}, which is no constant", "vectorize-extent",
-            f"split it first: split {loop!r} by 8 and vectorize the inner loop",
+            f"{state.loop_address(stage.key, loop)} can't be vectorized: its extent is known only at the call", "extent",
+            f"split it first: vectorize({loop!r}, 8) does both",
         )  # fmt: skip
 
 

@@ -204,4 +204,4 @@ def test_vectors():
     assert "<8 x i32>" in product.compile(t).llvm
     u = product.schedule()
     refused(u, "extent", lambda: u["C.update"].vectorize("j"), "vectorize('j', 8)")
-    refused(u, "vectorize-extent", lambda: u["C.update"].vectorize("k"), "split")
+    refused(u, "extent", lambda: u["C.update"].vectorize("k"), "split")
