@@ -7,7 +7,7 @@ itself hold that load, in another place, without end of the story.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
@@ -35,11 +35,11 @@ class Needs:
 
     def under(self, outer: Need, condition: Node) -> Need:
         """Where `outer` and the condition hold."""
-        parts = _parts(condition)
-        for c in parts:
-            if not _holds(outer, c):
-                key = (outer, c)
-                outer = self._made.setdefault(key, Need(outer, c))
+        held = set(_conditions(outer))
+        for c in _parts(condition):
+            if c not in held:
+                held.add(c)
+                outer = self._made.setdefault((outer, c), Need(outer, c))
         return outer
 
     def either(self, a: Need, b: Need) -> Need:
@@ -99,18 +99,25 @@ class Needs:
 
 def _parts(c: Node) -> list[Node]:
     """The parts of a conjunction; what loads stays whole, for all its loads happen where the first one does."""
-    if c.op == "and" and c.dtype.is_bool and not ir.leaves((c,), "load"):
-        return [*_parts(c.args[0]), *_parts(c.args[1])]
-    return [c]
+    if c.op != "and" or ir.leaves((c,), "load"):
+        return [c]
+    out: list[Node] = []
+    stack = [c]
+    while stack:
+        n = stack.pop()
+        if n.op == "and" and n.dtype.is_bool:
+            stack.extend(reversed(n.args))
+        else:
+            out.append(n)
+    return out
 
 
-def _holds(n: Need, c: Node) -> bool:
-    """Whether the condition is among those of a need."""
+def _conditions(n: Need) -> Iterator[Node]:
+    """The conditions of a need, up to where it is one of two."""
     while n.outer is not None:
-        if n.condition is c:
-            return True
+        assert n.condition is not None
+        yield n.condition
         n = n.outer
-    return False
 
 
 def _implies(a: Need, b: Need) -> bool:

@@ -136,7 +136,8 @@ class Builder:
             needed = region
             if between and all(r.bounded for r in region):
                 whole = frozenset[int]().union(*map(padding.whole_axes, stages))
-                region, notes = slide(region, site, between, [self.bodies[s.key] for s in stages], whole)
+                bodies, folded = [self.bodies[s.key] for s in stages], [k for k, _ in fs.folds]
+                region, notes = slide(region, site, between, bodies, whole, folded)
                 self.slides[name] = notes
             built = Built(fs, needed, region, site, asked=asked)
             built.sites = blocks.sites(self, built, stages)
@@ -200,13 +201,21 @@ class Builder:
                 if not here:
                     between = b._between(fs, key, built)
                 env = fusing.read_env(b, key, ranges, depth)
-                guard = idle.over_all(idle.runs_in(body, env, ir.TRUE if here else built.guard), between)
+                guard = idle.over_all(idle.runs_in(body, env, ir.TRUE if here else b._runs(built, place)), between)
                 for r in reads(body, env):  # type: ignore[arg-type]
                     if r.tensor is fs.func:
                         require_bounded(r.box, fs.func.name, r.load.args, body)  # type: ignore[arg-type]
                         box = tuple(project(x, between) for x in r.box)
                         out.append(Use(body, fs.func, r.component, box, guard, r.load))  # type: ignore[arg-type]
         return out
+
+    def _runs(self, built: Built, place: Place) -> Node:
+        """Where a Func is computed at all, seen from a place: it and what it stands in are needed."""
+        guard = built.guard
+        while built.state.compute.stage is not None and built.state.compute.stage != place.stage:
+            built = self.funcs[built.state.compute.stage[0]]
+            guard = simplify.conjunction(guard, built.guard)
+        return guard
 
     def seen_from(self, place: Place, key: Key) -> Builder:
         """The construction in which a stage is seen from a place: without its form's conditions where the place is

@@ -278,7 +278,7 @@ def stage_ranges(
         return {roots[n]: (vars_[n] if n in based else simplify.add(lows[n], at[n])) for n in roots}
 
     for p in body.predicates:
-        conditions.extend(_conjuncts(ir.substitute((p,), values)[0]))
+        conditions.extend(ir.spread(ir.substitute((p,), values)[0], "and"))
     spare = frozenset(pure_conditions) - frozenset(conditions)
     every = list(dict.fromkeys((*pure_conditions, *conditions)))
     made = _walk(stage, shown, extents, caps, lows, based, vars_, every, values, domain, tuple(shifts), spare, ends)
@@ -320,14 +320,6 @@ def _made_up(
 def nonnegative(n: Node) -> list[Node]:
     """n >= 0 as conditions that are linear where possible: one for each term of a `min` in it."""
     return [simplify.compare("ge", t, ZERO) for t in spread(n, "min")]
-
-
-def _conjuncts(c: Node) -> list[Node]:
-    if c.op == "and":
-        return [*_conjuncts(c.args[0]), *_conjuncts(c.args[1])]
-    if c.op == "likely":
-        return _conjuncts(c.args[0])
-    return [c]
 
 
 def as_ge0(c: Node) -> Node | None:

@@ -36,12 +36,17 @@ class Slide:
 
 
 def slide(
-    region: Box, site: Site, between: Site, bodies: Sequence[Body], whole: Collection[int] = ()
+    region: Box,
+    site: Site,
+    between: Site,
+    bodies: Sequence[Body],
+    whole: Collection[int] = (),
+    folded: Collection[int] = (),
 ) -> tuple[Box, list[Slide]]:
     """The region that is left to compute in each iteration of the loops `between` storage and computation.
 
     `site` are all loops around, `bodies` are the Func's definitions, `whole` the axes that are computed in whole tiles
-    (round_up). The second result says for every axis that moves whether it slides.
+    (round_up), `folded` those of which the buffer keeps a part only. The second result says for every axis that moves whether it slides.
     """
     out, notes = list(region), []
     for k, r in enumerate(region):
@@ -49,7 +54,7 @@ def slide(
         if not moving:
             continue
         x = moving[-1]
-        why = "its tiles are whole" if k in whole else _obstacle(region, k, x, site, between, bodies)
+        why = "its tiles are whole" if k in whole else _obstacle(region, k, x, site, between, bodies, folded)
         if why is None:
             out[k] = _new_part(r, x, site)
         notes.append(Slide(k, x.name if why is None else None, why or ""))
@@ -61,7 +66,9 @@ def _varies(r: Interval, var: Node) -> bool:
     return var in ir.leaves((r.lo, r.hi), "var")
 
 
-def _obstacle(region: Box, axis: int, x: Range, site: Site, between: Site, bodies: Sequence[Body]) -> str | None:
+def _obstacle(
+    region: Box, axis: int, x: Range, site: Site, between: Site, bodies: Sequence[Body], folded: Collection[int]
+) -> str | None:
     """Why an axis can't slide along a loop; None if it can."""
     r = region[axis]
     assert r.lo is not None and r.hi is not None
@@ -74,6 +81,8 @@ def _obstacle(region: Box, axis: int, x: Range, site: Site, between: Site, bodie
         return f"iterations of {x.name} may be left out"
     if any(x.var in ir.leaves((y.start, y.stop), "var") for y in inner[1:]):
         return f"the loops inside {x.name} change with it"
+    if any(_varies(region[j], y.var) for j in folded for y in inner[1:]):
+        return f"a folded axis moves inside {x.name}: what the iteration before has computed is gone"
     for b in bodies:
         if b.lhs[axis].op != "var":
             return "an update writes that axis out of order"
