@@ -7,7 +7,7 @@ one stage more, `l.repair`, which runs before its update in a block where one of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 
 from tilewright.lang import ir, simplify
@@ -16,6 +16,7 @@ from tilewright.lang.ir import Node, integer
 from tilewright.lang.symbols import Domain
 from tilewright.schedule import online_algebra as rule
 from tilewright.schedule.inline import Body, effective
+from tilewright.schedule.online_shift import Places, Shift, moves, running, shift
 from tilewright.schedule.online_terms import NoSplitError
 from tilewright.schedule.state import (
     REPAIR,
@@ -42,18 +43,32 @@ def group(state: State, members: tuple[str, ...], over: str, block: int, name: s
     domain = _domain(state, bodies, members)
     found: dict[Func, rule.Member] = {}
     repairs: dict[str, list[rule.Repair]] = {}
+    shifts: dict[str, Shift] = {}
     for n in members:
         try:
             late = rule.member(bodies[(n, _UPDATE)], bodies[(n, -1)])
             _check_reads(state, late, n, members, found)
-            repairs[n] = rule.repairs(late, found)
+            repairs[n], polynomial = _followed(late, found)
         except NoSplitError as e:
             where = state.stages[(n, _UPDATE)].definition.location
-            hint = "its terms must be products of something and of exponentials, exp(x - r)"
+            hint = "its terms must be products of something and of exponentials, exp(x - r), or polynomials in r"
             raise refuse(f"{n} can't be kept up in a single pass: {e}", "online-split", hint, where) from None
-        _check_domain(late, repairs[n], found, n)
+        if polynomial is not None:
+            shifts[n] = polynomial
+        _check_domain(late, shifts[n].sources if n in shifts else [r.source for r in repairs[n]], found, n)
         found[late.body.func] = late
-    return _install(state, members, over, block, name, domain, found, repairs)
+    return _install(state, members, over, block, name, domain, found, repairs, shifts)
+
+
+def _followed(late: rule.Member, found: Mapping[Func, rule.Member]) -> tuple[list[rule.Repair], Shift | None]:
+    """How a reduction follows the others: by factors, else as a polynomial."""
+    try:
+        return rule.repairs(late, found), None
+    except NoSplitError as first:
+        try:
+            return [], shift(late, found)
+        except NoSplitError as second:
+            raise NoSplitError(f"{first}; {second}") from None
 
 
 # Legality -------------------------------------------------------------------------------------------------------
@@ -120,12 +135,12 @@ def _reaching(state: State, name: str) -> set[str]:
     return found
 
 
-def _check_domain(late: rule.Member, repairs: list[rule.Repair], found: Mapping[Func, rule.Member], name: str) -> None:
+def _check_domain(late: rule.Member, sources: Iterable[Node], found: Mapping[Func, rule.Member], name: str) -> None:
     """The reductions run over the same points: the same conditions, at the points of the earlier one that are used."""
     own = {rule.named(p) for c in late.body.predicates for p in ir.spread(c, "and")}
-    for r in repairs:
-        early = found[r.source.attr[0]]
-        at = dict(zip(early.body.lhs, r.source.args, strict=True))
+    for source in sources:
+        early = found[source.attr[0]]
+        at = dict(zip(early.body.lhs, source.args, strict=True))
         moved = ir.substitute(early.body.predicates, at)
         if {rule.named(p) for c in moved for p in ir.spread(c, "and")} != own:
             raise refuse(f"{name} and {early.body.func.name} do not run over the same points", "online-domain",
@@ -243,7 +258,7 @@ def _between(state: State, g: Group, name: str) -> bool:
 
 def _install(
     state: State, members: tuple[str, ...], over: str, block: int, name: str, ranges: dict[str, tuple[Node, Node]],
-    found: Mapping[Func, rule.Member], repairs: Mapping[str, list[rule.Repair]],
+    found: Mapping[Func, rule.Member], repairs: Mapping[str, list[rule.Repair]], shifts: Mapping[str, Shift],
 ) -> State:  # fmt: skip
     start, stop = ranges[over]
     loop = f"{over}_b"
@@ -260,24 +275,39 @@ def _install(
     var = ir.var(state.loop_address(g.key, loop))
     low = simplify.add(start, simplify.mul(var, integer(block)))
     high = simplify.minimum(stop, simplify.add(low, integer(block)))
-    for n in members:
-        stage = state.stages[(n, _UPDATE)]
-        state = state.with_stage(replace(stage, definition=_in_block(stage.definition, over, (low, high))))
-        state = state.with_func(replace(state.funcs[n], placed=True))
     here = Place("at", g.key, loop)
     taken = _Names(state)
+    places = Places(simplify.sub(stop, start), simplify.sub(low, start), simplify.sub(high, start), found)
+    whole: list[Definition] = []  # of all members, as they are without blocks
+    companions: dict[str, list[Func]] = {}
+    for n in members:
+        stage = state.stages[(n, _UPDATE)]
+        d = stage.definition
+        whole.append(d)
+        if n in shifts:
+            d, more = running(found[d.func], d, shifts[n], places, taken)
+            companions[n] = [c.func for c in more]
+            for c in more:
+                whole.append(replace(stage.definition, func=c.func))
+                state = _add(state, c.func, place).with_stage(make_stage(_in_block(c, over, (low, high))))
+        state = state.with_stage(replace(stage, definition=_in_block(d, over, (low, high))))
+        state = state.with_func(replace(state.funcs[n], placed=True))
+    g = replace(g, members=tuple(d.func.name for d in whole), definitions=tuple(whole))
     before: dict[Func, Func] = {}
     for n in members:
-        for r in repairs[n]:
-            source = r.source.attr[0]
+        sources = shifts[n].sources if n in shifts else [r.source for r in repairs[n]]
+        for source in (load.attr[0] for load in sources):
             if source not in before:
                 before[source] = _copy(source, taken(f"{source.name}_before"))
                 state = _add(state, before[source], here)
         if repairs[n]:
             state = _with_repair(state, n, found, repairs[n], before, here, taken)
+        if n in shifts:
+            for d in moves(found[state.funcs[n].func], shifts[n], places, before, companions[n]):
+                state = state.with_stage(make_stage(d))
     g = replace(g, before=tuple(f.name for f in before.values()))
     state = replace(state, groups=(*state.groups, g))
-    if any(repairs.values()):
+    if any(repairs.values()) or shifts:
         state = replace(state, reassociations=(*state.reassociations, f"online {' '.join(members)}"))
     return state
 

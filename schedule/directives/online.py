@@ -31,6 +31,19 @@ def online(state: State, d: Directive) -> State:
     it grows from 0, as a factor or divisor); for a maximum or minimum, a sum. Reductions that do not depend on each
     other share the pass as well.
 
+    A sum whose terms are a polynomial in other reductions follows by its derivatives: variance, covariance, higher
+    moments. `online total squares over k by 64`, where squares sums (x - total/n)**2:
+
+        for k_b
+          total over the block
+          repair squares += squares_d1 * away + squares_d2 * away**2     from the mean of what was seen to the new one
+          squares over the block, about the mean of what was seen
+          repair squares_d1 += 2 * squares_d2 * away, then squares_d1, squares_d2 over the block
+
+    squares_d1 and squares_d2 sum the derivatives of the terms (divided by q!). A running sum stands for the share of the
+    points that was seen, total * n / seen, so that no term is larger than in the plain text; after the last block that
+    is total itself. Such reductions have no where().
+
     The loop over the blocks is `{name}.update.{k}_b`, where `name` is `{last Func}_online` if not given; what the
     members read can be computed there. `l.repair` is the stage that makes a running value right again, after which
     `l.update` goes over the block; the loops of both can be scheduled. The members stay together: compute_at moves all.
