@@ -25,7 +25,7 @@ SMALL: dict[str, dict[str, int]] = {
     "equalise": {"rows": 70},
     "gemm": {"M": 45, "N": 70, "K": 550},
     "harris": {"rows": 70, "columns": 300},
-    "gauss_seidel": {"H": 14, "W": 37},
+    "gauss_seidel": {"H": 9, "W": 21},
     "heat": {"H": 50, "W": 41},
     "histogram": {"rows": 70},
     "iir_blur": {"rows": 35, "columns": 150},
