@@ -16,7 +16,7 @@ from tilewright.lang.values import index_value
 from tilewright.schedule.directive import Directive, KnobRef
 from tilewright.schedule.directives.kinds import KINDS, TAILS
 from tilewright.schedule.schedule import Schedule
-from tilewright.schedule.state import State, loaded
+from tilewright.schedule.state import State, find_stage, loaded
 
 Pair = tuple[str, str]  # tail, directive
 # Where the language has no such combination, and why.
@@ -100,13 +100,34 @@ def covered(s: Schedule, state: State, ran: Ran) -> tuple[set[str], set[Pair]]:
     tails = {(tail, n) for d, names in zip(s.directives, spoken, strict=True) for tail in _tail(d) for n in names}
     kinds: set[str] = set()
     found: set[Pair] = set()
-    for d, names in zip(s.directives, spoken, strict=True):
+    for k, (d, names) in enumerate(zip(s.directives, spoken, strict=True)):
         if names:
-            kinds.add(d.kind)
+            kinds |= {d.kind, *(f"{d.kind} {v}" for v in _variants(k, s, state))}
             near = names | {n for f in names for n in _neighbours(state, f)}
             found |= {(tail, d.kind) for tail, n in tails if n in near}
             found |= {(tail, d.kind) for tail in _tail(d)}
     return kinds, found
+
+
+def _variants(k: int, s: Schedule, state: State) -> list[str]:
+    """In which of its special uses a directive stands, in words that follow its name."""
+    d = s.directives[k]
+    if d.kind == "layout":
+        if d.option("given"):
+            return ["given"]
+        array = any(a.name == d.operands[0] for a in s.pipeline.arrays) and d.operands[0] not in state.funcs
+        return ["of an input" if array else "of an output" if d.operands[0] in state.outputs else "of an intermediate"]
+    if d.kind in ("vectorize", "parallel"):
+        reduction = find_stage(s.prefix(k).state, d.stage).loop(d.operands[0]).reduction
+        return ["of a reduction"] if reduction else []
+    if d.kind == "specialize":
+        return ["of a form"] if "{" in d.stage else []
+    if d.kind == "online":
+        g = next((g for g in state.groups if g.members == d.operands), None)
+        return ["with repairs"] if g is not None and g.before else []
+    if d.kind in ("cache_read", "clone"):
+        return ["for some"] if d.option("for") is not None else []
+    return []
 
 
 def _touched(k: int, s: Schedule, state: State, ran: Ran) -> set[str]:

@@ -71,7 +71,8 @@ def try_some(s: Schedule, choose: Choose, k: int) -> list[str]:
                 copy.check()
             except (ScheduleError, BoundsError, CapacityError) as e:
                 code = e.code
-        codes.append(f"{fn.__name__}: {code}")
+        if code != "schedule.nothing-drawn":
+            codes.append(f"{fn.__name__}: {code}")
     return codes
 
 

@@ -191,14 +191,18 @@ def check_coverage(state: State, mode: str, plan: Plan) -> None:
     lower(Request(state, mode, SYMBOL, plan.classes, covered=True))
 
 
-def by_calls(p: Pipeline, s: Schedule, mode: str, arrays: Arrays, choose: Choose) -> Any:
-    """The result by the public calls: inputs with layouts packed once, `given` ones as physical arrays."""
+def by_calls(p: Pipeline, s: Schedule, mode: str, arrays: Arrays, choose: Choose, ways: set[str]) -> Any:
+    """The result by the public calls: inputs with layouts packed once, `given` ones as physical arrays.
+
+    What of this was done is added to `ways`.
+    """
     fast = compile_schedule(p, s, mode)
     copies = copied(arrays)
     passed: Mapping[str, Any] = dict(copies)
     for name, layout in fast.layouts.items():
         if name in copies and choose(2):
             passed[name] = fast.prepack(name, copies[name])  # type: ignore[index]
+            ways.add("prepacked")
         elif name in fast.given and name in copies:
             passed[name] = pack(copies[name], layout)  # type: ignore[index]
     bound = bind(p, (), arrays)
@@ -206,23 +210,24 @@ def by_calls(p: Pipeline, s: Schedule, mode: str, arrays: Arrays, choose: Choose
     if fast.given:
         result = _logical(p, fast.given, result, bound)
     else:
-        _on_an_input(p, fast, copied(arrays), result)
+        ways |= _on_an_input(p, fast, copied(arrays), result)
     return [result, [copies[f.name] for f in p.inouts]]
 
 
-def _on_an_input(p: Pipeline, fast: Any, arrays: Arrays, expected: Any) -> None:
+def _on_an_input(p: Pipeline, fast: Any, arrays: Arrays, expected: Any) -> set[str]:
     """An output that lies on an input: refused, or nobody can tell."""
     if len(p.outputs) != 1 or p.inouts:
-        return
+        return set()
     for a in arrays.values():
         if isinstance(a, np.ndarray) and (a.shape, a.dtype) == (expected.shape, expected.dtype) and a.size:
             try:
                 fast(**arrays, out=a)
             except ArgumentError as e:
                 assert e.code == "argument.alias", e
-                return
+                return set()
             assert_bitwise(a, expected)
-            return
+            return {"output on an input"}
+    return set()
 
 
 def _logical(p: Pipeline, given: Mapping[str, Any], result: Any, bound: Any) -> Any:

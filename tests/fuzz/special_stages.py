@@ -37,14 +37,18 @@ def dependent(m: Maker) -> None:
         m.t = types.f32
     i, j = Var("i"), Var("j")
     mask, over = m.choose(5), m.pick([K, N, N, 4])
-    score = m.read([i, j]) + m.zero(j)
-    through = m.choose(3) == 0  # the scores have a Func of their own
-    if through:
+    rank, element = m.source()
+
+    def score(a: Any, k: Any) -> Any:
+        if rank == 0:
+            return m.value(element()) + m.value(expr.cast(types.i64, k))
+        return m.value(element(k) if rank == 1 else element(*[a, k, k][:rank]))
+
+    at = lambda k: score(i, k)  # noqa: E731
+    if m.choose(3) == 0:  # the scores have a Func of their own
         x = func(m.name(), m.t)
-        x[i, j] = score
-    else:
-        rank, element = m.source()
-    at = (lambda k: x[i, k]) if through else (lambda k: m.value(element(*[i, k, k][:rank])) + m.zero(k))
+        x[i, j] = score(i, j)
+        at = lambda k: x[i, k]  # noqa: E731
 
     def domain() -> Any:
         d = rdom(k=over)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.fuzz.covering import IMPOSSIBLE
+from tests.fuzz.found import FOUND
 from tests.fuzz.store import Row, Store
 from tilewright.schedule.directives.kinds import KINDS, TAILS
 
@@ -57,7 +58,7 @@ the same everywhere; LLVM optimises one trial of eight and runs at -O0 for the o
 def summary(store: Store) -> str:
     rows = list(store.rows())
     kinds, found = store.counts()
-    return HEAD + _totals(rows) + _table(kinds, found) + _impossible() + _refusals(rows)
+    return HEAD + _totals(rows) + _table(kinds, found) + _impossible() + _refusals(rows) + _found(rows)
 
 
 def _totals(rows: list[Row]) -> str:
@@ -107,7 +108,8 @@ def _table(kinds: Counter[str], found: Counter[tuple[str, str]]) -> str:
     for k in sorted(KINDS):
         cells = ["impossible" if (t, k) in IMPOSSIBLE else str(found[(t, k)]) for t in TAILS]
         lines.append(f"| `{k}` | {kinds[k]} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n\n"
+    special = ", ".join(f"`{k}` {n}" for k, n in sorted(kinds.items()) if k not in KINDS)
+    return "\n".join(lines) + f"\n\nSpecial uses, in those trials that told them apart: {special}.\n\n"
 
 
 def _impossible() -> str:
@@ -124,3 +126,15 @@ def _refusals(rows: list[Row]) -> str:
         f"{len(codes)} different codes, and left the schedule as it was.\n\n"
         + ", ".join(f"{c} {n}" for c, n in codes.most_common(40)) + "\n"
     )  # fmt: skip
+
+
+def _found(rows: list[Row]) -> str:
+    failed = sum(r.outcome == "FAILED" for r in rows)
+    lines = [
+        "", "## What was found\n",
+        f"{failed} trials failed, by versions of the library as they were then. Their causes, and the tests that stand for "
+        "each kind:\n",
+        "| cause | it gave | test |", "|---|---|---|",
+        *(f"| {f.what} | {f.became} | {f'`{f.test}`' if f.test else 'open'} |" for f in FOUND),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"

@@ -114,7 +114,7 @@ _SCALES = (0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3)
 
 def draw(choose: Choose, seed: int, focus: Focus = Focus()) -> Trial | None:
     """A trial; None where what was drawn is no legal pipeline."""
-    exact = choose(20) < 12
+    exact = choose(20) < (4 if focus.kind == "online" else 12)  # integers are not repaired
     kinds = recipes.STAGE_KINDS.get(focus.kind, ())
     first = moves.pick(choose, kinds) if kinds and choose(6) else ()
     stages, steps = SCALES[_SCALES[choose(len(_SCALES))]]
@@ -274,7 +274,7 @@ class Call:
         packed = any(d.kind == "layout" for d in t.schedule.directives)
         if choose(10 if packed else 60) == 0:
             try:
-                found = running.by_calls(p, t.schedule, t.mode, arrays, choose)
+                found = running.by_calls(p, t.schedule, t.mode, arrays, choose, self.out.ways)
             except BoundsError:
                 return
             self.out.ways.add("calls")
