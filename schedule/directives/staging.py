@@ -108,7 +108,11 @@ def cache_write(state: State, d: Directive) -> State:
                                                 for ii: C_tile[..] += ...
                                               C = C_tile
 
-    The loop belongs to a stage of the Func itself, one tile a stage. Memory is `reg` where nothing is said.
+    The loop belongs to a stage of the Func itself, one tile a stage. Memory is `reg` where nothing is said. Nothing else
+    runs while a tile lives, so there are no consumers to choose from: what reads the Func reads what was stored. To let
+    some read the values where they were computed and others a copy, keep the Func itself in that memory and copy it for
+    the others: `store_in C in spm`, `cache_read C at E.i for E`. To let one read a tile while it lives, compute the Func
+    (or a clone for that consumer) at its loop.
     Errors: schedule.foreign-loop, schedule.tile-twice, schedule.vector-inside, schedule.tile-race, schedule.layout.
     """
     fs = find_func(state, d.operands[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.schedule.algorithms import M, N, blur, made, matmul
+from tests.schedule.algorithms import K, M, N, blur, made, matmul
 from tests.schedule.helpers import flat, good, refused
 from tilewright.codegen.compile import compile_schedule
 from tilewright.lang.func import func
@@ -142,3 +142,74 @@ def test_prefetch_sees_what_is_inside():
     nest = good(s)
     assert "prefetch A over" in nest
     native(s)
+
+
+# What cache_write with consumers would say ------------------------------------------------------------------------------
+
+
+def product():
+    """A product that is returned and that two others read."""
+
+    def product(A: i32[M, K], B: i32[K, N]):
+        i, j = vars("i j")
+        k = rdom(k=K).k
+        C, D, E = func("C"), func("D"), func("E")
+        C[i, j] = 0
+        C[i, j] += A[i, k] * B[k, j]
+        D[i, j] = C[i, j] + 1
+        E[i, j] = C[i, j] * 2
+        return C[:M, :N], D[:M, :N], E[:M, :N]
+
+    return made(product)
+
+
+def right(s: Schedule) -> None:
+    rng = np.random.default_rng(0)
+    for m, n, k in [(9, 7, 5), (16, 16, 3), (1, 1, 0)]:
+        a, b = rng.integers(-9, 9, (m, k)).astype(np.int32), rng.integers(-9, 9, (k, n)).astype(np.int32)
+        c = a @ b
+        for x, y in zip(compile_schedule(s.pipeline, s, "strict")(a, b), (c, c + 1, c * 2), strict=True):
+            assert np.array_equal(x, y), s
+
+
+def test_some_read_where_it_was_computed_and_others_a_copy():
+    s = Schedule(product())
+    s.cache_write("C", at="C.update.j")
+    s.store_in("C", "spm")
+    s.cache_read("C", at="E.i", consumers="E")
+    text = str(s.loops())
+    assert "buffer C: i32[max(M, 0), max(N, 0)] in spm" in text
+    reads = s.loops().uses
+    assert "D" in reads["C"] and "E" not in reads["C"] and reads["C_E"] == ("E",)
+    assert "buffer C_E: i32[1, max(N, 0)] in main" in text and "output C[i, " in text
+    right(s)
+
+
+def test_one_reads_the_tile_while_it_lives_and_others_what_is_stored():
+    s = Schedule(product())
+    s["D"].split("i", "io", "ii", 4)
+    s.clone("C", consumers="D")
+    s["C_D"].compute_at("D.io").store_in("spm")
+    text = str(s.loops())
+    assert "buffer C_D: i32[4, max(N, 0)] in spm" in text
+    reads = s.loops().uses
+    assert "D" in reads["C_D"] and "E" in reads["C"] and "D" not in reads["C"]
+    right(s)
+
+
+def test_each_definition_has_a_tile_of_its_own():
+    def twice(A: i32[M, N]):
+        i = vars("i")
+        k, l = rdom(k=N).k, rdom(l=N).l
+        C = func("C")
+        C[i] = 0
+        C[i] += A[i, k]
+        C[i] += A[i, l] * A[i, l]
+        return C[:M]
+
+    s = Schedule(made(twice))
+    s.cache_write("C", at="C.update[1].i", memory="spm")
+    text = str(s.loops())
+    assert text.count("buffer C_tile") == 1 and text.index("C[i] += A[i, k]") < text.index("buffer C_tile")
+    a = np.arange(12, dtype=np.int32).reshape(3, 4)
+    assert np.array_equal(compile_schedule(s.pipeline, s, "strict")(a), a.sum(1) + (a * a).sum(1))
