@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from tilewright.lang import ir
 from tilewright.lang.errors import BoundsError
-from tilewright.lang.func import Array, Func, InoutFunc
+from tilewright.lang.func import Array, Definition, Func, InoutFunc
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Output, Pipeline
 from tilewright.lang.regions import Box, Regions, Use, required
@@ -19,6 +21,12 @@ def spans(p: Pipeline, env: Env) -> dict[Func, Span]:
     found, memo = required(p), {}
     runs = [f for f in p.funcs if index_values([found.guards[f]], env, memo)[0]]
     return {f: numbers(found.funcs[f], env, memo) for f in runs}
+
+
+def may_run(d: Definition, regions: Mapping[Func, Span]) -> bool:
+    """Whether some point of a definition may be executed: not where a Func that it reads is needed by nobody."""
+    read = (n.attr[0] for n in ir.leaves(d.roots, "load"))
+    return all(t in regions for t in read if isinstance(t, Func))
 
 
 def numbers(box: Box, env: Env, memo: dict[Node, Any] | None = None) -> Span:

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.lang import ir
 from tilewright.lang.binding import Bound
 from tilewright.lang.buffers import Buffer
-from tilewright.lang.extents import Span, spans
+from tilewright.lang.extents import Span, may_run, spans
 from tilewright.lang.extern_stage import made_view
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.pipeline import Output, Pipeline
@@ -65,7 +65,7 @@ def compute(p: Pipeline, bound: Bound) -> dict[Any, Buffer]:
         if f in regions:
             buffers[f] = allocate(f, regions[f], bound)
             for d in f.definitions:
-                if all(n.attr[0] in buffers for n in ir.leaves(d.roots, "load")):  # else no point of it is executed
+                if may_run(d, regions):
                     run_definition(d, regions[f], machine)
     return buffers
 

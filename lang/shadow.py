@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.lang import extern_stage
 from tilewright.lang.binding import Bound
 from tilewright.lang.buffers import Buffer, flat_points, gather
-from tilewright.lang.extents import Span, spans
+from tilewright.lang.extents import Span, may_run, spans
 from tilewright.lang.func import Definition, InoutFunc
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Pipeline
@@ -91,10 +91,12 @@ class Shadows:
     def run(self) -> None:
         """Compute every Func that is needed."""
         with np.errstate(all="ignore"):
-            for f, span in spans(self.p, self.bound.env).items():
+            regions = spans(self.p, self.bound.env)
+            for f, span in regions.items():
                 self._allocate(f, span)
                 for d in f.definitions:
-                    self._definition(d, span)
+                    if may_run(d, regions):
+                        self._definition(d, span)
 
     def _allocate(self, f: Any, span: Span) -> None:
         shape = tuple(b - a for a, b in span)

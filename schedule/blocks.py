@@ -70,11 +70,17 @@ def _grouped(b: Builder, names: Sequence[str]) -> bool:
 
 
 def _users(b: Builder, names: Sequence[str], members: Sequence[str]) -> set[str]:
-    """Those of `names` that are made from a member."""
+    """Those of `names` that are made from a member, or share loops with what is."""
     found = set(members)
-    for n in b.state.order:  # producers first
-        if found & set(b.state.producers(n)):
-            found.add(n)
+    pairs = [{s.key[0], s.fused_with[0][0]} for s in b.state.stages.values() if s.fused_with is not None]
+    before = 0
+    while before < len(found):
+        before = len(found)
+        for n in b.state.order:  # producers first
+            if found & set(b.state.producers(n)):
+                found.add(n)
+        for pair in pairs:
+            found |= pair if found & pair else set()
     group = b.state.group_of(members[0])
     return {n for n in names if n in found and b.state.group_of(n) is not group}
 

@@ -166,6 +166,8 @@ def order_units(state: State, names: Sequence[str]) -> list[list[Key]]:
     position = {k: i for i, k in enumerate(k for n in names for k in (s.key for s in state.stages_of(n)))}
     before: dict[Key, dict[Key, Key]] = {keys[0]: {} for keys in unit.values()}  # unit -> unit before, and by whom
     last = {n: state.stages_of(n)[-1].key for n in names}
+    for base in before:
+        _check_inside(state, unit[base])
     for key in unit:
         needs = [last[n] for n in last if n != key[0] and n in needed(state, key)]
         needs += [k for k in unit if k[0] == key[0] and k[1] < key[1]]
@@ -181,6 +183,18 @@ def order_units(state: State, names: Sequence[str]) -> list[list[Key]]:
             raise _dependent(state, unit[stuck][1], unit[stuck][0])
         done[min(ready, key=lambda u: position[u])] = None
     return [unit[u] for u in done]
+
+
+def _check_inside(state: State, unit: Sequence[Key]) -> None:
+    """What is computed in shared loops runs before the stages that share them: it must need none of these."""
+    if len(unit) == 1:
+        return
+    mine = {k[0]: k for k in reversed(unit)}
+    for n, fs in state.funcs.items():
+        if fs.compute.kind == "at" and fs.compute.stage == unit[0]:
+            for s in state.variants_of(n):
+                for found in needed(state, s.key) & set(mine):
+                    raise _dependent(state, unit[1] if mine[found] == unit[0] else mine[found], unit[0])
 
 
 def needed(state: State, key: Key) -> set[str]:

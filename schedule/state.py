@@ -285,8 +285,9 @@ class State:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Names of the Funcs, producers first."""
+        """Names of the Funcs, producers first (of a circle, which is refused elsewhere, in some order)."""
         done: dict[str, None] = {}
+        opened: set[str] = set()
         for root in self.funcs:
             stack = [(root, False)]
             while stack:
@@ -296,6 +297,9 @@ class State:
                 if ready:
                     done[name] = None
                     continue
+                if name in opened:
+                    continue
+                opened.add(name)
                 stack.append((name, True))
                 stack.extend((p, False) for p in reversed(self._earlier(name)) if p not in done and p != name)
         return tuple(done)

@@ -53,6 +53,22 @@ def within(case: Case) -> None:
     assert (_near(got, e) | e.ambiguous).all(), (got, e)
 
 
+@pytest.mark.parametrize("n", range(5))
+def test_bounds_where_no_point_needs_a_func(n):
+    """What is read only under a where() that never holds is not computed, and there is nothing to judge there."""
+    a, x = func("a"), func("x")
+    k = rdom(k=N)
+    k.where(i >= k.k + 2)
+
+    def few(A: f32[N]):
+        a[i] = A[maximum(i - 1, 0)] * 0.5
+        x[i] = 0.0
+        x[i] += functions.exp(a[i]) * A[k.k]
+        return x[-2 : N - 2]
+
+    within(Case(pipeline(few), {"A": np.linspace(-1, 1, n).astype(np.float32)}))
+
+
 @given(expression_cases())
 def test_expressions_lie_within_their_bounds(case):
     within(case)

@@ -289,3 +289,46 @@ def test_shared_loads():
         account = simulate(s.pipeline, s, "generic-avx2", {"M": 8, "N": 6}, "strict").account
         loads.append({t.tensor: t.reads for t in account.traffic}["A"])
     assert loads == [96, 48]
+
+
+def test_what_shared_loops_need_is_not_made_in_them():
+    """A Func in a shared loop runs before the stages that share it: one of them can't be its producer."""
+
+    def steps(A: i32[M, N]):
+        y, x = vars("y x")
+        a, b, c = func("a"), func("b"), func("c")
+        a[y, x] = A[y, x] * 2
+        b[y, x] = a[y, x] + 1
+        c[y, x] = b[y, x] * 3
+        return c[:M, :N]
+
+    for place in ("c.y", "c.x"):
+        for shared in ("a.y", "a.x"):
+            s = Schedule(made(steps))
+            s["a"].compute_root()
+            s["b"].compute_at(place)
+            refused(s, "compute-with-dependence", lambda s=s, shared=shared: s["c"].compute_with(shared))
+            assert s.state.order.index("a") < s.state.order.index("b")
+
+
+@pytest.mark.parametrize("member", ["follower", "base", "inside"])
+def test_shared_loops_after_the_block_loop_that_they_need(member):
+    """Online reductions that are read in shared loops run before them, whichever of the stages reads them."""
+
+    def mixed(A: i32[M, N], B: i32[N]):
+        i, j = vars("i j")
+        k = rdom(k=N).k
+        f, p, u, v = func("f"), func("p"), func("u"), func("v")
+        f[i] = 0
+        f[i] += A[i, k]
+        p[i] = f[i] + 1
+        u[i, j] = A[i, j] * 2 + (f[i] if member == "base" else 0)
+        v[i] = A[i, 0] * 3 if member == "base" else (p if member == "inside" else f)[i]
+        return u[:M, :N], v[:M]
+
+    s = Schedule(made(mixed))
+    if member == "inside":
+        s["p"].compute_at("v.i")
+    s.online(["f"], "k", 3)
+    s["v"].compute_with("u.i")
+    good(s)
