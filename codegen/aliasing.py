@@ -6,30 +6,40 @@ from tilewright.lang import ir
 from tilewright.lang.extern_stage import of_definition
 from tilewright.schedule.inline import effective
 from tilewright.schedule.state import SHIFT, Split, State
+from tilewright.schedule.wording import write
 
 
-def reads_own_element_only(state: State, source: str, target: str) -> bool:
-    """Whether the pipeline reads the array `source` only to compute the same element of the output `target`.
+def obstacle(state: State, source: str, target: str) -> str | None:
+    """Why the output `target` may not lie on the array `source`, which is read for more than the same element of it.
 
-    One stage, a pure definition without shifted tails (they compute some points twice), reads it, right into the
-    output, at the index that it writes.
+    None where it may: one stage, a pure definition without shifted tails (they compute some points twice), reads it,
+    right into the output, at the index that it writes.
     """
     outputs = [o for o in state.pipeline.outputs if f"out.{o.name}" == target]
-    if len(outputs) != 1 or any(s.op != "const" or s.attr for s in outputs[0].starts):
-        return False
+    if len(outputs) != 1:
+        return "several results lie there"
+    if any(s.op != "const" or s.attr for s in outputs[0].starts):
+        return f"{target.removeprefix('out.')} is returned from another element on than the first"
     f = outputs[0].func
     if state.given.get(source) != state.given.get(f.name):
-        return False
+        return "the two are in different layouts"
     if state.funcs[f.name].memory != "main" or state.funcs[f.name].layout is not None:
-        return False
+        return f"{f.name} is computed in a buffer of its own and copied at the end"
     for key, body in effective(state, "strict").items():
         loads = [n for n in ir.leaves(body.roots, "load") if n.attr[0].name == source]
         if not loads:
             continue
-        stage = state.stages[key]
-        shifted = any(isinstance(t, Split) and t.tail == SHIFT for t in stage.transforms)
-        if body.func is not f or not stage.definition.is_pure or f.updates or shifted:
-            return False
-        if of_definition(body) is not None or any(n.args != body.lhs for n in loads):
-            return False
-    return True
+        stage, address = state.stages[key], state.address(key)
+        if body.func is not f:
+            return f"{address} reads {source} as well"
+        if not stage.definition.is_pure or f.updates:
+            return f"{f.name} has updates, each of which goes over all elements"
+        if any(isinstance(t, Split) and t.tail == SHIFT for t in stage.transforms):
+            return f"a tail of {address} shifts and computes elements again (tail guard does not)"
+        if of_definition(body) is not None:
+            return f"{address} is computed by a function of the user's"
+        other = next((n for n in loads if n.args != body.lhs), None)
+        if other is not None:
+            read, written = (", ".join(map(write, i)) for i in (other.args, body.lhs))
+            return f"{address} reads {source}[{read}] for {f.name}[{written}]"
+    return None

@@ -314,14 +314,17 @@ class Compiled:
         return frozenset(found)
 
     def _check_alias(self, j: int, k: int, arrays: Sequence[np.ndarray], written: Sequence[int]) -> None:
-        from tilewright.codegen.aliasing import reads_own_element_only
+        from tilewright.codegen.aliasing import obstacle
 
         a, b = arrays[j], arrays[k]
-        same = j not in written and a.ctypes.data == b.ctypes.data and a.strides == b.strides and a.shape == b.shape
-        if not same or not reads_own_element_only(self._make_state(), self._roles[j][0], self._roles[k][0]):
+        names = [self._roles[n][0] for n in (j, k)]
+        why: str | None = "both are written" if j in written else "they overlap without being one array"
+        if j not in written and a.ctypes.data == b.ctypes.data and a.strides == b.strides and a.shape == b.shape:
+            why = obstacle(self._make_state(), *names)
+        if why is not None:
+            there, here = (n.removeprefix("out.") for n in names)
             raise ArgumentError(
-                f"{self._roles[k][0].removeprefix('out.')} shares memory with {self._roles[j][0].removeprefix('out.')}",
-                code="argument.alias", where=user_location(),
+                f"{here} shares memory with {there}: {why}", code="argument.alias", where=user_location(),
                 hint="an output may lie on an input only where each element is read for itself alone; give another array",
             )  # fmt: skip
 

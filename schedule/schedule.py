@@ -277,7 +277,7 @@ class Schedule:
         try:
             self.machine.memory(str(name))
         except MachineError as e:
-            raise refuse(e.message, "memory", e.hint) from None
+            raise refuse(e.message, "memory", e.hint or "name a memory of the machine") from None
 
 
 def _check_known_memory(name: str) -> None:

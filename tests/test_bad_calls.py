@@ -253,6 +253,14 @@ def an_output_on_an_input_that_is_still_read(watch):
     stencil(a, out=a[:5])  # <-
 
 
+@mistake(tw.ArgumentError, "argument.alias", "f shares memory with A: a tail of f shifts", "give another array")
+def an_output_on_its_input_where_tails_shift(watch):
+    s = added.schedule()
+    s["f"].split("i", "io", "ii", 4, tail="shift")
+    a = watch(vector())
+    added.compile(s)(a, vector(), out=a)  # <-
+
+
 @mistake(tw.ArgumentError, "argument.alias", "X shares memory with A")
 def an_inout_on_an_input(watch):
     a = watch(vector())
