@@ -16,6 +16,8 @@ from tilewright.schedule.ranges import ONE, Range, spread
 Site = tuple[Range, ...]  # the loops around a place, outermost first
 
 _MOST_TERMS = 24  # of one minimum or maximum; longer ones stay as they are
+_MOST_NODES = 100  # of an expression, and
+_MOST_QUESTIONS = 100  # about which of two terms decides; beyond, all terms stay
 
 
 def facts_at(site: Site) -> Facts:
@@ -32,7 +34,8 @@ def at_least(a: Node, b: Node, facts: Facts) -> bool:
 
 def tidied(n: Node, site: Site) -> Node:
     """An equal expression: selections between first and later iterations outside, terms that never decide gone."""
-    return _tidied(n, site, facts_at(site))
+    size = sum(1 for _ in ir.postorder((n,)))
+    return n if size > _MOST_NODES else _tidied(n, site, facts_at(site), [_MOST_QUESTIONS])
 
 
 def tidied_range(r: Interval, site: Site) -> Interval:
@@ -40,27 +43,32 @@ def tidied_range(r: Interval, site: Site) -> Interval:
     return Interval(None if r.lo is None else tidied(r.lo, site), None if r.hi is None else tidied(r.hi, site))
 
 
-def _tidied(n: Node, site: Site, facts: Facts) -> Node:
+def _tidied(n: Node, site: Site, facts: Facts, left: list[int]) -> Node:
     x = _asks(n, site)
     if x is not None:
         first = in_first(n, x)
         assert first is not None
-        later = _tidied(in_later(n, x), site, facts.where(beyond_first(x)))
-        return choice(x, later, _tidied(first, site, facts))
+        later = _tidied(in_later(n, x), site, facts.where(beyond_first(x)), left)
+        return choice(x, later, _tidied(first, site, facts, left))
     for op in ("min", "max"):
         terms = spread(n, op)
         if 1 < len(terms) <= _MOST_TERMS:
-            return _deciding(op, [_tidied(t, site, facts) for t in terms], facts)
+            return _deciding(op, [_tidied(t, site, facts, left) for t in terms], facts, left)
     return n
 
 
-def _deciding(op: str, terms: list[Node], facts: Facts) -> Node:
+def _deciding(op: str, terms: list[Node], facts: Facts, left: list[int]) -> Node:
     """The minimum or maximum of terms, without those that another one makes superfluous."""
+
+    def decides(u: Node, t: Node) -> bool:
+        left[0] -= 1
+        return left[0] >= 0 and (at_least(u, t, facts) if op == "max" else at_least(t, u, facts))
+
     terms = list(dict.fromkeys(t for term in terms for t in spread(term, op)))
     kept = list(terms)
     for t in terms:
         others = [u for u in kept if u is not t]
-        if any(at_least(u, t, facts) if op == "max" else at_least(t, u, facts) for u in others):
+        if any(decides(u, t) for u in others):
             kept = others
     out = kept[0]
     for t in kept[1:]:

@@ -150,3 +150,14 @@ def test_cases_cover_both_iterations():
     later, first = windows.cases(r, site)
     assert (later.lo, first.lo, first.hi) == (integer(5), ZERO, integer(6))
     assert windows.cases(first, site) == [first]
+
+
+def test_what_takes_too_many_questions_stays():
+    """Dozens of terms that nothing is known of: the expression is kept as it is, not thought about for seconds."""
+    site = loops()
+    n = site[1].var
+    for k in range(200):
+        term = simplify.add(ir.size(f"S{k}"), simplify.mul(site[0].var, integer(k)))
+        n = simplify.maximum(n, term) if k % 2 else simplify.minimum(n, term)
+    assert windows.tidied(n, site) is n
+    assert len(simplify.spread(n, n.op)) > 1
