@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.codegen import emit_support
-from tilewright.codegen import abi
+from tilewright.codegen import abi, stages
 from tilewright.codegen.interface import ANY, UNIT
 from tilewright.codegen.physical import pack, physical_shape, unpack
 from tilewright.lang.binding import bind
@@ -164,10 +164,11 @@ def run_guarded(
     every = [*inputs, *(t.values for t in p.tables), *outputs]
     memory = Memory(1 + choose(3), choose, [PATTERN, 0xFF, 0x00][choose(3)])
     before = [a.copy() for a in inputs]
-    code = emit_support.call(
-        kernel, every, sizes=[bound.sizes[n] for n in p.sizes],
-        scalars=[bound.scalars[s.name] for s in p.scalars], memory=memory,
-    )  # fmt: skip
+    with stages.running(memory.context) as memory.context:
+        code = emit_support.call(
+            kernel, every, sizes=[bound.sizes[n] for n in p.sizes],
+            scalars=[bound.scalars[s.name] for s in p.scalars], memory=memory,
+        )  # fmt: skip
     if code >= abi.FIRST_REQUIREMENT:
         return None
     assert code == 0, code

@@ -17,9 +17,9 @@ import numpy as np
 
 from tests.codegen.loops_oracle import run_program
 from tests.fuzz.guarded import run_guarded
-from tilewright.codegen import abi, jit, runtime, target
+from tilewright.codegen import abi, externs, jit, runtime, stages, target
 from tilewright.codegen.compile import compile_schedule
-from tilewright.codegen.emit import counter_count, decode_counters, emit, parallel, statements
+from tilewright.codegen.emit import RECORD_HEAD, counter_count, decode_counters, emit, parallel, statements
 from tilewright.codegen.entry import invoke, scalar_slot
 from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT
 from tilewright.codegen.lower import Request, lower
@@ -28,6 +28,7 @@ from tilewright.codegen.physical import pack, physical_shape, unpack
 from tilewright.lang import reference
 from tilewright.lang.binding import bind
 from tilewright.lang.errors import ArgumentError, BoundsError
+from tilewright.lang.extern_stage import signatures
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
 from tilewright.lang.values import index_value
@@ -88,10 +89,10 @@ def _quick_machine() -> llvm.TargetMachine:
     )
 
 
-def image(text: str, level: str) -> bytes:
-    """Object code of a module."""
+def image(text: str, level: str, own: tuple[str, ...] = ()) -> bytes:
+    """Object code of a module, which may call functions of the user's `own`."""
     if level != "quick":
-        return target.optimize_and_emit(text, level)  # type: ignore[arg-type]
+        return target.optimize_and_emit(text, level, extra_symbols=own)  # type: ignore[arg-type]
     tm = _quick_machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = tm.triple, str(tm.target_data)
@@ -107,10 +108,17 @@ def kernel(state: State, mode: str, plan: Plan) -> Any:
         text = emit(lower(Request(state, mode, SYMBOL, plan.classes)).program)
     finally:
         statements.STACK_BYTES, parallel.ENOUGH = before
-    library = jit.load(image(text, plan.level if len(text) < LARGE else "quick"), (SYMBOL,))
+    library, callbacks = loaded(state.pipeline, text, plan.level if len(text) < LARGE else "quick")
     fn = abi.KERNEL(library.address(SYMBOL))
-    fn.library = library  # type: ignore[attr-defined]
+    fn.library, fn.callbacks = library, callbacks  # type: ignore[attr-defined]
     return fn
+
+
+def loaded(p: Pipeline, text: str, level: str) -> tuple[jit.Library, stages.Callbacks]:
+    """A module in this process, and the C functions of the user's stages, which must live as long as it."""
+    callbacks = stages.Callbacks(p)
+    own = (*externs.symbols(p), *stages.symbols(p))
+    return jit.load(image(text, level, own), (SYMBOL,), {**externs.addresses(p), **callbacks.addresses}), callbacks
 
 
 def natively(
@@ -131,7 +139,7 @@ class Instrumented:
         self.pipeline, self.state = p, state
         n = len(p.arrays) + len(p.tables) + len(p.outputs)
         self.program = lower(Request(state, mode, SYMBOL, (CONTIGUOUS,) * n, native=False)).program
-        self.library = jit.load(image(emit(self.program, instrument=True), "quick"), (SYMBOL,))
+        self.library, self.callbacks = loaded(p, emit(self.program, instrument=True), "quick")
 
     def run(self, arrays: Arrays) -> tuple[Any, Mapping[str, int]]:
         """The result with the inouts, and how many points of each stage were computed; None where more is asked of the
@@ -146,13 +154,13 @@ class Instrumented:
         ]
         inputs = {a.name: np.ascontiguousarray(bound.arrays[a.name]) for a in p.arrays}
         data = [pack(v, given[n]) if n in given else v for n, v in inputs.items()]
-        counters = np.zeros(counter_count(self.program), np.int64)
-        data += [*(np.ascontiguousarray(t.values) for t in p.tables), *outputs, counters]
-        context = runtime.context(1)
-        code = invoke(
-            self.library.address(SYMBOL), ctypes.addressof(context), data, [bound.sizes[n] for n in p.sizes],
-            [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
-        )  # fmt: skip
+        counters, record = np.zeros(max(1, counter_count(self.program)), np.int64), np.zeros(RECORD_HEAD, np.int64)
+        data += [*(np.ascontiguousarray(t.values) for t in p.tables), *outputs, counters, record]
+        with stages.running(runtime.context(1)) as context:
+            code = invoke(
+                self.library.address(SYMBOL), ctypes.addressof(context), data, [bound.sizes[n] for n in p.sizes],
+                [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
+            )  # fmt: skip
         if code >= abi.FIRST_REQUIREMENT:
             return None, {}
         assert code == 0, code
@@ -170,8 +178,9 @@ def by_loops(p: Pipeline, state: State, mode: str, arrays: Arrays, shifted: bool
     bound = bind(p, (), arrays)
     shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
     maps = [state.given.get(o.func.name) for o in p.outputs]
-    if any(m is not None for m in maps):
-        return None  # the interpreter wants every element of an output written, and these have some that fill up blocks
+    if any(m is not None for m in maps) or signatures(p):
+        # the interpreter wants every element of an output written, and knows no stages of the user's
+        return None
     outputs = [np.empty(n, o.dtype.np) for o, n in zip(p.outputs, shapes, strict=True)]
     inputs = [
         pack(bound.arrays[a.name], state.given[a.name]) if a.name in state.given else bound.arrays[a.name]

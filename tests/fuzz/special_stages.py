@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tests.fuzz.random_pipelines import EXACT, FLOATS, STAGES, K, M, Maker, N
 from tilewright.lang import expr, types
+from tilewright.lang.extern import extern
+from tilewright.lang.extern_stage import extern_stage
 from tilewright.lang.func import func
 from tilewright.lang.math import exp, exp2
 from tilewright.lang.symbols import Var, rdom
@@ -265,4 +269,47 @@ def wavefront(m: Maker) -> None:
     f[i, j] = m.expression([i, j], 1)
     d = rdom(y=(1, m.pick([M, 4, N])), x=(1, m.pick([N, 5])))
     f[d.y, d.x] = m.combined(f[d.y - 1, d.x], f[d.y, d.x - 1]) if m.choose(2) else f[d.y - 1, d.x] + f[d.y, d.x]
+    m.add(f, 2)
+
+
+def three_rows(out: Any, a: Any) -> None:
+    """A stencil of the user's own: wraps like ours, whatever box it is asked for."""
+    with np.errstate(all="ignore"):
+        out[...] = a[:-2] + 2 * a[1:-1] - a[2:]
+
+
+def row_ends(out: Any, a: Any, n: int) -> None:
+    """The ends of whole rows, beside each other."""
+    with np.errstate(all="ignore"):
+        out[...] = a[:, :1] - a[:, -1:] + (np.arange(out.shape[1]) + out.origin[1] + n).astype(a.dtype)
+
+
+@stage
+def extern_rows(m: Maker) -> None:
+    """A stage that is a Python function, of boxes of a Func."""
+    if m.t.is_float:
+        return STAGES["pure"](m)
+    a, f, (i, j) = func(m.name(), m.t), func(m.name(), m.t), (Var("i"), Var("j"))
+    a[i, j] = m.read([i, j])
+    if m.choose(2):
+        f[i, j] = extern_stage(three_rows)(a.box[i - 1 : i + 2, j])
+    else:
+        f[i, j] = extern_stage(row_ends)(a.box[i, 0:4], m.pick([M, N]))
+    m.add(f, 2)
+    return None
+
+
+def _odd_one(x: int, y: int) -> int:
+    return x - y if x % 2 else y
+
+
+odd_one = extern(_odd_one, types.i64, (types.i64, types.i64))
+
+
+@stage
+def extern_function(m: Maker) -> None:
+    """A function of the user's own, point by point."""
+    f, (i, j) = func(m.name(), m.t), (Var("i"), Var("j"))
+    whole = lambda x: expr.cast(types.i64, expr.clamp(x, 0, 100))  # noqa: E731
+    f[i, j] = m.value(odd_one(whole(m.read([i, j])), whole(m.read([j, i]))))
     m.add(f, 2)

@@ -113,7 +113,13 @@ _SCALES = (0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3)
 
 
 def draw(choose: Choose, seed: int, focus: Focus = Focus()) -> Trial | None:
-    """A trial; None where what was drawn is no legal pipeline."""
+    """A trial, legal as a whole if that is to be had; None where what was drawn is no legal pipeline."""
+    t = drawn(choose, seed, focus)
+    return None if t is None else legal(t)
+
+
+def drawn(choose: Choose, seed: int, focus: Focus) -> Trial | None:
+    """A trial whose directives were legal one by one."""
     exact = choose(20) < (4 if focus.kind == "online" else 12)  # integers are not repaired
     kinds = recipes.STAGE_KINDS.get(focus.kind, ())
     first = moves.pick(choose, kinds) if kinds and choose(6) else ()
@@ -135,7 +141,7 @@ def draw(choose: Choose, seed: int, focus: Focus = Focus()) -> Trial | None:
     refused = illegal.try_some(s, choose, 50) if choose(3) == 0 else []
     moves.grow(s, choose, min(choose(steps), choose(steps)), first=60)
     data = "integers" if exact else ("strict", "strict", "exact", "contract")[choose(4)]
-    return legal(Trial(seed, case, s, data, choose(4) == 0, tuple(refused)))
+    return Trial(seed, case, s, data, choose(4) == 0, tuple(refused))
 
 
 def legal(t: Trial) -> Trial:
