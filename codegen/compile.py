@@ -25,7 +25,7 @@ from tilewright.codegen.prepack import Packed, call, prepack
 from tilewright.codegen.runtime.executors import context_for
 from tilewright.lang.assumptions import assumptions, failure
 from tilewright.lang.binding import Bound, bind, folds, index_value
-from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, user_location
+from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
 from tilewright.schedule.causes import refuse
@@ -69,12 +69,14 @@ class Compiled:
         self, pipeline: Pipeline, identity: str, state: Callable[[], State], mode: str,
         keyword_only: tuple[str, ...] = (), debug: bool = False, layouts: Given = MappingProxyType({}),
         given: frozenset[str] = frozenset(), giving: Callable[[frozenset[str]], Compiled] | None = None,
+        located: Callable[[ScheduleError], ScheduleError] = lambda e: e,
     ):  # fmt: skip
         """`layouts`: those that the schedule has for inputs and for what is `given` in them. `giving` makes the form
-        of the kernel that is given more of these inputs in their layouts."""
+        of the kernel that is given more of these inputs in their layouts. `located` gives an error the place of the
+        directive that it is about."""
         self.pipeline, self.mode = pipeline, mode
         self._identity, self._make_state, self._keyword_only = identity, state, keyword_only
-        self._debug = debug
+        self._debug, self._located = debug, located
         self._promises = tuple(assumptions(pipeline)) if debug else ()  # what is checked while the kernel runs
         self._variants: dict[tuple, Variant] = {}
         self._lock = threading.Lock()
@@ -208,7 +210,10 @@ class Compiled:
                 f"the schedule of {self.pipeline.name} takes arrays in layouts of its own", code="compile.given",
                 where=user_location(), hint="compile it by kernel.compile(schedule)",
             )  # fmt: skip
-        lowered = lower(Request(state, self.mode, symbol, classes, bool(self._promises), covered=self._debug))
+        try:
+            lowered = lower(Request(state, self.mode, symbol, classes, bool(self._promises), covered=self._debug))
+        except ScheduleError as e:
+            raise self._located(e) from None
         start = time.perf_counter()
         text = emit(lowered.program, aliases=aliases)
         middle = time.perf_counter()
@@ -443,7 +448,7 @@ def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[
         return compile_schedule(p, with_given(schedule, names), mode, keyword_only)
 
     layouts, given = input_layouts(p, schedule.directives)
-    return Compiled(p, text, state, mode, keyword_only, debug, layouts, given, giving)
+    return Compiled(p, text, state, mode, keyword_only, debug, layouts, given, giving, schedule.located)
 
 
 __all__ = ["Build", "Compiled", "Variant", "compile_schedule", "given_outputs", "in_order"]

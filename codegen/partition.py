@@ -116,7 +116,7 @@ def _parted(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
         raise refuse(
             f"the loop {loop.var.attr} can't be parted: no condition inside depends on it alone", "partition",
             "conditions are those of tails and boundary conditions, linear in the loop's variable; part the loop that "
-            "they depend on, or leave partition out",
+            "they depend on, or leave partition out", about=("partition", loop.var.attr),
         )  # fmt: skip
     return _part(loop, plain, lanes) if loop.mode == L.SERIAL else _part_uniform(loop, lanes)
 

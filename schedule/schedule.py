@@ -251,13 +251,17 @@ class Schedule:
         try:
             return what()
         except ScheduleError as e:
-            if e.about is None:
-                raise
-            kind, name = e.about
-            found = next((d for d in reversed(self.directives) if d.kind == kind and name in d.operands), None)
-            if found is None:
-                raise
-            raise _placed(e, found) from None
+            raise self.located(e) from None
+
+    def located(self, e: ScheduleError) -> ScheduleError:
+        """An error that turned up later, with the place of the directive that it is about first."""
+        if e.about is None:
+            return e
+        kind, name = e.about
+        for d in reversed(self.directives):
+            if d.kind == kind and (name in d.operands or name in [f"{d.stage}.{x}" for x in d.operands]):
+                return _placed(e, d)
+        return e
 
     # Checks ---------------------------------------------------------------------------------------------------
 
