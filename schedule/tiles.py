@@ -98,6 +98,7 @@ def _loops(
         assert r.lo is not None and r.hi is not None
         cap = shape.extents[k] if k < len(shape.extents) else None
         cap = constant_extent(r) if cap is None else cap
+        cap = None if cap is None else max(cap, 1)  # of nothing: one iteration whose condition never holds
         name = f"{prefix}.{k}"
         if k == rank - 1:
             index, made = _vector_axis(r, cap, name, shape, private)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.schedule.algorithms import ALL, M, N, accumulate, blur, histogram, made, matmul, prefix_sum
 from tests.schedule.helpers import good, refused
+from tests.schedule.native import natively
 from tilewright.lang import expr, types
 from tilewright.lang.func import func
 from tilewright.lang.symbols import rdom
@@ -194,3 +195,25 @@ def test_a_tile_is_no_larger_than_the_region():
         s = Schedule(made(wraps))
         s.cache_write("h", at=f"h.update.{loop}", memory="main")
         good(s)
+
+
+@pytest.mark.parametrize("memory", ["reg", "main"])
+@pytest.mark.parametrize("stop", [-3, 0, 1, 5])
+def test_tiles_of_nothing(memory, stop):
+    """A constant range in which no step of the reduction runs, or few: the tile has no elements, or only some."""
+
+    def few(A: i32[N]):
+        i = variables("i")
+        f, g = func("f"), func("g")
+        k = rdom(k=4)
+        k.where(i >= k.k)
+        f[i] = 7
+        f[i] += A[expr.clamp(k.k, 0, N - 1)]
+        g[i] = f[i] + f[i] * f[i]
+        return g[-9:stop]
+
+    for layout in (None, "a -> a//3 a%3"):
+        s = Schedule(made(few))
+        s.cache_write("f", at="f.update.i", memory=memory, layout=layout)
+        s.check()
+        natively(s, {"N": 1}, {"N": 6})
