@@ -11,7 +11,7 @@ from tilewright.codegen.needs import ALWAYS, Need, Needs
 from tilewright.lang import ir, simplify
 from tilewright.lang.assumptions import assumptions, broken
 from tilewright.lang.errors import CompileError, Location
-from tilewright.lang.func import Tensor
+from tilewright.lang.func import Func, Tensor
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
@@ -279,11 +279,13 @@ class _Flattener:
 
         def view(tensor: Tensor, component: int, box: Box) -> L.View:
             place = scope[(tensor, component)]
-            starts = tuple(r.lo for r in box)
-            extents = tuple(simplify.maximum(simplify.add(simplify.sub(r.hi, r.lo), ONE), integer(0)) for r in box)
+            ends = [(r.lo, r.hi) for r in box if r.lo is not None and r.hi is not None]  # both are there: see externs.call
+            starts = tuple(lo for lo, _ in ends)
+            extents = tuple(simplify.maximum(simplify.add(simplify.sub(hi, lo), ONE), integer(0)) for lo, hi in ends)
             made = L.View(place.buffer, place.offset(starts), starts, extents, _steps(place, len(box)))
             return made.replaced(self.values(made.nodes, scope, facts))
 
+        assert isinstance(n.tensor, Func)
         out = tuple(view(n.tensor, k, n.region) for k in range(len(n.tensor.dtypes)))
         given = tuple(
             self.values((a,), scope, facts)[0]

@@ -121,7 +121,7 @@ def _view(t: DType, rank: int, word: Any, write: bool) -> View:
         reach = [(e - 1) * step for e, step in zip(shape, strides, strict=True)]
         low = sum(x for x in reach if x < 0)
         high = sum(x for x in reach if x > 0)
-        memory = (ctypes.c_char * (high - low + n)).from_address(address + low)
+        memory: Any = (ctypes.c_char * (high - low + n)).from_address(address + low)
         v = View(shape, t.np, memory, -low, strides)
     v.origin = origin
     v.flags.writeable = write

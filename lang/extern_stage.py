@@ -235,7 +235,7 @@ def run(d: Definition, span: Sequence[tuple[int, int]], machine: Any) -> None:
         views = []
         for load in a:
             source = machine.buffers[load.attr[0]]
-            ends = index_values([x for r in boxes[load] for x in (r.lo, r.hi)], machine.constants)
+            ends = index_values([x for r in boxes[load] for x in (r.lo, r.hi) if x is not None], machine.constants)
             views.append(_cut(source.data[load.attr[1]], source.origin, ends[::2], ends[1::2]))
         given.append(tuple(views))
     call(stage, d.location, out, given)
