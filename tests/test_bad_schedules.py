@@ -154,6 +154,14 @@ def more_than_a_memory_holds(watch):
     watch(s).check()
 
 
+@mistake(CapacityError, "capacity.exceeded", "tcdm", "the smallest change that fits")
+def more_than_a_memory_holds_in_a_run(watch):
+    s = two_stages.schedule()
+    s["f"].compute_root()
+    s["f"].store_in("tcdm")  # <-
+    two_stages.simulate(watch(s), machine="snitch-cluster", sizes={"N": 100_000})
+
+
 @mistake(tw.ScheduleError, "schedule.strict", "s.update.r", "keep that loop serial")
 def another_order_in_strict_mode(watch):
     s = total.schedule()

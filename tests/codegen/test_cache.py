@@ -168,8 +168,9 @@ def test_a_folder_of_another_user_is_refused(folder: Path) -> None:
 def test_a_file_in_the_place_of_the_folder(folder: Path) -> None:
     folder.parent.mkdir(parents=True)
     folder.write_text("not a folder")
-    with pytest.warns(cache.CacheWarning, match="not a folder"):
+    with pytest.warns(cache.CacheWarning, match="not a folder") as warned:
         cache.put(KEY, ENTRY)
+    assert [w.filename for w in warned] == [__file__]  # the line that needed the cache, not one of ours
     assert cache.get(KEY) == ENTRY
 
 
