@@ -307,9 +307,18 @@ def _install(
                 state = state.with_stage(make_stage(d))
     g = replace(g, before=tuple(f.name for f in before.values()))
     state = replace(state, groups=(*state.groups, g))
-    if any(repairs.values()) or shifts:
+    if any(repairs.values()) or shifts or _reorders(g):
         state = replace(state, reassociations=(*state.reassociations, f"online {' '.join(members)}"))
     return state
+
+
+def _reorders(g: Group) -> bool:
+    """Whether blocks change the order of a float reduction: they go outside of the variables before theirs."""
+    for d in g.definitions:
+        outer = next(iter(d.rdom.ranges)) if d.rdom is not None else g.over
+        if outer != g.over and any(t.is_float for t in d.func.dtypes):
+            return True
+    return False
 
 
 class _Names:

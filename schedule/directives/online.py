@@ -49,7 +49,8 @@ def online(state: State, d: Directive) -> State:
     `l.update` goes over the block; the loops of both can be scheduled. The members stay together: compute_at moves all.
 
     Numerics: every term is computed with the values of its block, and repaired in each later block where they change;
-    the sums' order is the algorithm's. With floats it is marked as a reassociation where anything is repaired. Where
+    the sums' order is the algorithm's where `over` is its outermost variable; else it is that of the blocks. Where either
+    changes anything of floats, it is marked as a reassociation. Where
     an earlier reduction is still at its first value (a maximum of -inf) the terms are those of the plain text, and the
     running value starts afresh once that changes: a fully masked row gives what the plain text gives, a masked block
     before the first finite value adds nothing (not even 0 * inf).

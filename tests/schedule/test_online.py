@@ -381,3 +381,27 @@ def test_domains_must_be_the_same():
     s = halves.schedule()
     refused(s, "online-domain", lambda: s.online(["m", "l"], "k", 4), "the same points")
     refused(s, "online-domain", lambda: s.online(["m", "n"], "k", 4), "the same box")
+
+
+@pytest.mark.parametrize("over", ["a", "k", "q"])
+@pytest.mark.parametrize("t", [tw.f32, tw.i32])
+def test_blocks_of_an_inner_variable_change_the_order(over, t):
+    """Blocks go outside of the variables before theirs: refused in strict for floats, whatever else is repaired."""
+
+    @tw.kernel
+    def total(A: t[N, N, N]):
+        d, f = tw.rdom(a=N, k=N, q=N), tw.func("f")
+        f[()] = A[0, 0, 0]
+        f[()] += A[d.a, d.k, d.q]
+        return f[()]
+
+    s = total.schedule()
+    s.online(["f"], over, 2)
+    assert bool(s.state.reassociations) == (t.is_float and over != "a")
+    a = np.random.default_rng(0).standard_normal((7, 7, 7)).astype(t.np)
+    if s.state.reassociations:
+        with pytest.raises(tw.ScheduleError, match="strict"):
+            total.compile(s, mode="strict")
+        testing.assert_within_bound(total, total.compile(s)(a), a)
+    else:
+        testing.assert_bitwise(total.compile(s, mode="strict")(a), total.reference(a))
