@@ -225,20 +225,29 @@ class _Flattener:
             case Produce(body=body):
                 return self.private(body, scope, facts)
             case LoopNode(var=var, start=start, stop=stop, body=body):
-                return self.private(body, scope, facts.entering(var, Interval(start, simplify.sub(stop, ONE))))
+                inside = facts.entering(var, Interval(start, simplify.sub(stop, ONE)))
+                return self.reads_inside((start, stop), scope, facts) and self.private(body, scope, inside)
             case Guard(condition, then, otherwise, optional):
                 inner = facts if optional else facts.where(condition)
-                return otherwise is None and self.private(then, scope, inner)
+                return (
+                    otherwise is None
+                    and (optional or self.reads_inside((condition,), scope, facts))
+                    and self.private(then, scope, inner)
+                )
             case Assign(tensor=tensor, indices=indices, values=values):
                 mine = scope.get((tensor, 0))
                 if mine is None or mine.storage.role != "temporary" or not _holds(mine.storage, indices, facts):
                     return False
-                for load in ir.leaves((*indices, *values), "load"):
-                    place = scope.get(load.attr)
-                    if place is None or ir.leaves(load.args, "load") or not _holds(place.storage, load.args, facts):
-                        return False
-                return True
+                return self.reads_inside((*indices, *values), scope, facts)
         return False
+
+    def reads_inside(self, roots: tuple[Node, ...], scope: Mapping[Key, Place], facts: Facts) -> bool:
+        """Whether everything that these load lies inside its buffer."""
+        for load in ir.leaves(roots, "load"):
+            place = scope.get(load.attr)
+            if place is None or ir.leaves(load.args, "load") or not _holds(place.storage, load.args, facts):
+                return False
+        return True
 
     def allocate(
         self, storages: tuple[Storage, ...], body: NestNode, scope: Mapping[Key, Place], facts: Facts
@@ -279,7 +288,9 @@ class _Flattener:
 
         def view(tensor: Tensor, component: int, box: Box) -> L.View:
             place = scope[(tensor, component)]
-            ends = [(r.lo, r.hi) for r in box if r.lo is not None and r.hi is not None]  # both are there: see externs.call
+            ends = [
+                (r.lo, r.hi) for r in box if r.lo is not None and r.hi is not None
+            ]  # both are there: see externs.call
             starts = tuple(lo for lo, _ in ends)
             extents = tuple(simplify.maximum(simplify.add(simplify.sub(hi, lo), ONE), integer(0)) for lo, hi in ends)
             made = L.View(place.buffer, place.offset(starts), starts, extents, _steps(place, len(box)))

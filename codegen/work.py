@@ -6,6 +6,7 @@ It decides nothing but who runs the iterations.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 from tilewright.codegen import loops as L
@@ -62,6 +63,7 @@ def _most(trips: Node, around: Loops) -> Node:
     top: Node | None = trips
     for var, r in reversed(around):
         top = None if top is None else bounds(top, {var: r}).hi
-    if top is None or ir.leaves((top,), "load") or ir.leaves((top,), "var"):
+    if top is None:
         return integer(16)
-    return top
+    known = [t for t in ir.spread(top, "min") if not ir.leaves((t,), "load") and not ir.leaves((t,), "var")]
+    return functools.reduce(simplify.minimum, known) if known else integer(16)

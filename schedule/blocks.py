@@ -22,7 +22,7 @@ from tilewright.schedule import fusing
 from tilewright.schedule.nest import Allocation, Guard, LoopNode, NestNode, Produce, sequence
 from tilewright.schedule.online import emitted
 from tilewright.schedule.points import stage_points
-from tilewright.schedule.ranges import ONE, Range
+from tilewright.schedule.ranges import ONE, Range, ended_by_data
 from tilewright.schedule.state import REPAIR, Group, Key, Stage
 
 if TYPE_CHECKING:
@@ -105,7 +105,10 @@ def _needed_blocks(b: Builder, g: Group, x: Range, members: Sequence[str]) -> tu
     for d in g.definitions:
         if d.func.name in members:
             assert d.rdom is not None
-            found = executed(d, domain(d, b.funcs[d.func.name].region))[d.rdom.rvar(g.over)]
+            env, over = domain(d, b.funcs[d.func.name].region), d.rdom.rvar(g.over)
+            found = executed(d, env)[over]
+            for c in (c for p in d.predicates for c in ir.spread(p, "and")):
+                found = ended_by_data(c, over, found, env)
             whole = found if whole is None else union(whole, found)
     if whole is None or whole.lo is None or whole.hi is None:
         return x.start, x.stop

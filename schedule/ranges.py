@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tilewright.lang import ir, simplify
+from tilewright.lang.func import Array
 from tilewright.lang.intervals import Interval, bounds, certainly_nonnegative
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.types import index
@@ -35,10 +36,13 @@ class Range:
     guards: tuple[Node, ...]
     peel: tuple[int, int] = (0, 0)
     part: str = "auto"
+    widest: tuple[Node, Node] | None = None  # start and stop without what data say, if these differ
 
     @property
     def interval(self) -> Interval:
-        return Interval(self.start, simplify.sub(self.stop, ONE))
+        """The range of the variable as far as sizes say: regions and buffers do not depend on data."""
+        start, stop = self.widest or (self.start, self.stop)
+        return Interval(start, simplify.sub(stop, ONE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,11 +281,19 @@ def stage_ranges(
         _made_up(stage, extents, at, end)
         return {roots[n]: (vars_[n] if n in based else simplify.add(lows[n], at[n])) for n in roots}
 
-    for p in body.predicates:
-        conditions.extend(ir.spread(ir.substitute((p,), values)[0], "and"))
+    data: dict[Node, tuple[Node, Node]] = {}
+    for c in (c for p in body.predicates for c in ir.spread(p, "and")):
+        (plain,) = ir.substitute((c,), values)
+        conditions.append(plain)
+        found = by_data(c, domain)
+        if found is not None:
+            least, number = ir.substitute(found, values)
+            data[plain] = least, number
     spare = frozenset(pure_conditions) - frozenset(conditions)
     every = list(dict.fromkeys((*pure_conditions, *conditions)))
-    made = _walk(stage, shown, extents, caps, lows, based, vars_, every, values, domain, tuple(shifts), spare, ends)
+    made = _walk(
+        stage, shown, extents, caps, lows, based, vars_, every, data, values, domain, tuple(shifts), spare, ends
+    )
     return replace(made, again=tuple(again)) if again else made
 
 
@@ -331,8 +343,94 @@ def as_ge0(c: Node) -> Node | None:
     return simplify.sub(d, ONE) if c.op in ("lt", "gt") else d
 
 
+_NUMBER = ir.var("the caller's number")
+
+
+def by_data(c: Node, env: Mapping[Node, Interval]) -> tuple[Node, Node] | None:
+    """A comparison of an index expression with a number that the caller gives (`k < lengths[b]`) as one of index
+    expressions, in which `_NUMBER` stands for the number, and the number; None for other conditions.
+
+    Its variables run over `env`. Where a number of 64 bits is far outside of what they reach, the next one outside
+    stands for it: sums with it don't overflow."""
+    if c.op not in ("lt", "le", "gt", "ge") or not c.args[0].dtype.is_int or c.args[0].dtype is index:
+        return None
+    left, right = (_index_value(a) for a in c.args)
+    if (left is None) == (right is None):
+        return None
+    number = c.args[1 if left is not None else 0]
+    value = left if left is not None else right
+    assert value is not None
+    if not _given(number):
+        return None
+    while number.op == "cast":  # to a wider type
+        number = number.args[0]
+    if number.dtype.bits == 64:
+        reach = _reach(value, env)
+        if reach is None:
+            return None
+        # any number beyond what is reached is as good as the next one
+        ends = simplify.add(reach[1], ONE), reach[0]
+        if c.op in (("le", "gt") if left is not None else ("ge", "lt")):
+            ends = reach[1], simplify.sub(reach[0], ONE)
+        for op, e in zip(("min", "max"), ends, strict=True):
+            number = ir.node(op, number.dtype, (number, ir.node("cast", number.dtype, (e,))))
+    left, right = (value, _NUMBER) if left is not None else (_NUMBER, value)
+    return simplify.compare(c.op, left, right), number
+
+
+def _reach(value: Node, env: Mapping[Node, Interval]) -> tuple[Node, Node] | None:
+    """The least and the largest value of an index expression over all iterations."""
+    lo: Node | None = value
+    hi: Node | None = value
+    for _ in range(len(env) + 1):  # ranges may be in terms of other variables
+        ends = [e for e in (lo, hi) if e is not None]
+        if not any(v in env for op in ("var", "rvar") for v in ir.leaves(ends, op)):
+            break
+        lo, hi = lo and bounds(lo, env).lo, hi and bounds(hi, env).hi
+    return None if lo is None or hi is None else (lo, hi)
+
+
+def ended_by_data(c: Node, v: Node, r: Interval, env: Mapping[Node, Interval]) -> Interval:
+    """The range `r` of a variable where a condition on a number of the caller's may hold, the others being in `env`;
+    what the number is chosen by must be known there."""
+    found = by_data(c, env)
+    if found is None or r.lo is None or r.hi is None:
+        return r
+    known = {u: x.lo for u, x in env.items() if x.lo is x.hi and x.lo is not None}
+    least, number = found
+    (number,) = ir.substitute((number,), known)
+    g = as_ge0(least)
+    assert g is not None
+    k = simplify.linear(g)[0].get(v, 0)
+    hidden = {u for u in env if u is not v and u not in known}
+    rest = simplify.sub(ir.substitute((g,), known)[0], simplify.mul(v, integer(k)))
+    top = _most(rest, {u: env[u] for u in hidden}, hidden)
+    if k == 0 or top is None or any(u in env for op in ("var", "rvar") for u in ir.leaves((number, top), op)):
+        return r
+    top = ir.substitute((top,), {_NUMBER: ir.node("cast", index, (number,))})[0]
+    if k < 0:
+        return Interval(r.lo, simplify.minimum(r.hi, simplify.floordiv(top, integer(-k))))
+    return Interval(simplify.maximum(r.lo, simplify.neg(simplify.floordiv(top, integer(k)))), r.hi)
+
+
+def _index_value(n: Node) -> Node | None:
+    return n.args[0] if n.op == "cast" and n.args[0].dtype is index else None
+
+
+def _given(n: Node) -> bool:
+    """Whether a number comes from the caller and does not change while the kernel runs; sums, which wrap, are not."""
+    if n.op == "load":
+        t = n.attr[0]
+        return isinstance(t, Array) and not ir.leaves(n.args, "load")
+    if n.op == "cast":
+        return n.args[0].dtype.is_int and n.args[0].dtype is not index and n.dtype.bits >= n.args[0].dtype.bits and (
+            n.dtype.kind == n.args[0].dtype.kind or n.dtype.bits > n.args[0].dtype.bits
+        ) and _given(n.args[0])  # fmt: skip
+    return n.op in ("scalar", "const") or (n.op in ("min", "max") and all(_given(a) for a in n.args))
+
+
 def _walk(
-    stage, shown, extents, caps, lows, based, vars_, conditions, values, domain, shifts, spare, ends
+    stage, shown, extents, caps, lows, based, vars_, conditions, data, values, domain, shifts, spare, ends
 ) -> StageRanges:
     """Enter the loops one by one: tighten bounds by the conditions, hand the rest on as guards."""
     pending = [c for c in conditions if c is not ir.TRUE]
@@ -351,11 +449,16 @@ def _walk(
     for x in stage.loops:
         v = vars_[x.name]
         start, stop = full[v]
+        widest = [start, stop]
         todo.discard(v)
         fixed = x.mode in ("vectorize", "unroll")
         left = []
         for c in pending:
-            g = as_ge0(c)
+            least, number = data.get(c, (c, None))
+            if number is not None and any(t is v or t in todo or t in lanes for t in ir.leaves((number,), "var")):
+                left.append(c)
+                continue
+            g = as_ge0(least)
             coefs, _ = simplify.linear(g) if g is not None else ({}, 0)
             k = coefs.get(v, 0)
             others = g is not None and k != 0 and not any(v in ir.leaves([t], "var") for t in coefs if t is not v)
@@ -371,16 +474,23 @@ def _walk(
             if top is None:
                 left.append(c)
                 continue
+            if number is not None:
+                top = ir.substitute((top,), {_NUMBER: ir.node("cast", index, (number,))})[0]
             if k < 0:  # v <= floor(rest / -k)
-                stop = simplify.minimum(stop, simplify.add(simplify.floordiv(top, integer(-k)), ONE))
+                end = simplify.add(simplify.floordiv(top, integer(-k)), ONE)
+                stop = simplify.minimum(stop, end)
+                widest[1] = widest[1] if number is not None else simplify.minimum(widest[1], end)
             else:  # v >= ceil(-rest / k)
-                start = simplify.maximum(start, simplify.neg(simplify.floordiv(top, integer(k))))
+                begin = simplify.neg(simplify.floordiv(top, integer(k)))
+                start = simplify.maximum(start, begin)
+                widest[0] = widest[0] if number is not None else simplify.maximum(widest[0], begin)
             if not exact:
                 left.append(c)
         if x.mode == "vectorize":
             lanes.add(v)
         now, pending = _known(left, todo)
-        ranges.append(Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now), x.peel, x.part))
+        wide = None if widest == [start, stop] else (widest[0], widest[1])
+        ranges.append(Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now), x.peel, x.part, wide))
     return StageRanges(tuple(ranges), values, domain, tuple(before), shifts, spare, ends)
 
 
