@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.lang import ir
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import Option, directive
+from tilewright.schedule.sites import Sites
 from tilewright.schedule.state import FuncState, Place, State, find_func, find_loop, refuse
 
 _AT = Option("at", "loop", required=True)
@@ -117,25 +117,34 @@ def double_buffer(state: State, d: Directive) -> State:
 
 
 def check_rings(state: State) -> None:
-    """Raise ScheduleError if a copy that runs ahead would read what its loop writes."""
-    for fs in state.funcs.values():
-        if fs.slots > 1:
-            _check_source(state, fs, state.stages_of(fs.func.name)[0].definition.values[0])
+    """Raise ScheduleError if a copy that runs ahead would read what its loop writes (it may be in one around).
+
+    What counts are the Funcs in memory that it is made from, by way of inlined ones, and all that runs in the loop.
+    """
+    rings = [fs for fs in state.funcs.values() if fs.slots > 1]
+    sites = Sites(state) if rings else None
+    for fs in rings:
+        assert sites is not None and fs.compute.stage is not None and fs.compute.loop is not None
+        here = (fs.compute.stage, fs.compute.loop)
+        inside = {s.key[0] for s in state.stages.values() if here in sites.chain(s)} - {fs.func.name}
+        written = [t for t in _read(state, fs.func.name) if t in inside]
+        if written:
+            raise refuse(
+                f"{fs.func.name} copies {written[0]}, which is written in the loop {here[1]} itself: a copy that runs "
+                "ahead would read what is not there yet", "ring-dependence",
+                f"stage {written[0]} without double_buffer, or compute it outside of {state.loop_address(*here)}",
+            )  # fmt: skip
 
 
-def _check_source(state: State, fs: FuncState, load: ir.Node) -> None:
-    """Copies run ahead: what they read must not be written in the loop that they run in (it may be in one around)."""
-    source = load.attr[0].name
-    assert fs.compute.stage is not None and fs.compute.loop is not None
-    host, stage = fs.compute.stage[0], state.stages[fs.compute.stage]
-    depth = stage.depth(fs.compute.loop)
-    inside = {
-        f.func.name
-        for f in state.funcs.values()
-        if f.compute.stage == stage.key and f.compute.loop is not None and stage.depth(f.compute.loop) >= depth
-    }
-    if source == host or source in inside:
-        raise refuse(
-            f"{fs.func.name} copies {source}, which is written in the loop {fs.compute.loop} itself: a copy that runs "
-            "ahead would read what is not there yet", "ring-dependence", f"stage {source} without double_buffer",
-        )  # fmt: skip
+def _read(state: State, name: str) -> list[str]:
+    """Names of the Funcs in memory that the stages of a Func read."""
+    found: dict[str, None] = {}
+    todo, seen = [name], {name}
+    while todo:
+        for t in state.producers(todo.pop()):
+            if state.funcs[t].compute.kind != "inline":
+                found[t] = None
+            elif t not in seen:
+                seen.add(t)
+                todo.append(t)
+    return list(found)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tests.schedule.algorithms import accumulate, blur, edge_blur, matmul, two_outputs
+import pytest
+
+from tests.schedule.algorithms import N, accumulate, blur, edge_blur, made, matmul, two_outputs
 from tests.schedule.helpers import good, refused
+from tilewright.lang.func import func
+from tilewright.lang.symbols import vars
+from tilewright.lang.types import i32
 from tilewright.schedule.schedule import Schedule
 
 
@@ -99,3 +104,31 @@ def test_rings_do_not_run_ahead_of_what_their_loop_writes():
     t = staged()
     t["blur_x"].compute_at("blur_y.xo")
     refused(t, "ring-dependence", lambda: t["part"].double_buffer(), "stage blur_x without")
+
+
+@pytest.mark.parametrize("between", ["inlined", "nested"])
+def test_rings_see_all_that_they_are_made_from(between):
+    """A copy of an inlined Func reads what that reads; what stands in a Func of the loop is written there too."""
+
+    def steps(A: i32[N]):
+        i = vars("i")
+        p, m, c = func("p"), func("m"), func("c")
+        p[i] = A[i] * 2
+        p[i] += 1
+        m[i] = p[i] * 1
+        if between == "nested":
+            m[i] += p[i]
+        c[i] = m[i] + 3 + (p[i] if between == "nested" else 0)
+        return c[:N]
+
+    s = Schedule(made(steps))
+    s["c"].split("i", "io", "ii", 4)
+    if between == "nested":
+        s["m"].compute_at("c.io")
+        s.cache_read("p", at="c.io", consumers=["c"], name="part")
+    else:
+        s.cache_read("m", at="c.io", name="part")
+    s["p"].compute_root()
+    s["part"].double_buffer()
+    good(s)
+    refused(s, "ring-dependence", lambda: s["p"].compute_at("c.io"), "copies p")
