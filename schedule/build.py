@@ -476,11 +476,15 @@ class Builder:
         x = ranges.loops[depth]
         here = (s.key, x.name)
         items: list[NestNode] = [self.prefetched(s, ranges, depth, m) for m in s.prefetches if m.loop == x.name]
-        items += blocks.produce_all(self, self.computed_at.get(here, ()))
+        items += self.made_at(here)
         items.append(self.held(s, ranges, depth, tensor, enter))
         body = sequence(*items)
         stored = [st for n in self.stored_at.get(here, ()) for st in self.storages(n)]
         return Allocation(tuple(stored), body) if stored else body
+
+    def made_at(self, here: tuple[Key, str]) -> list[NestNode]:
+        """What is computed in a loop."""
+        return blocks.produce_all(self, self.computed_at.get(here, ()))
 
     def held(self, s: Stage, ranges: StageRanges, depth: int, tensor: Tensor, enter: Enter) -> NestNode:
         """The stage's own part of a loop's body: the next loop, around it the tile if it is held here."""

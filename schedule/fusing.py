@@ -357,7 +357,7 @@ def _nest(b: Builder, unit: Sequence[Key]) -> NestNode:
             if m.shared > depth:
                 marks = [b.prefetched(m.stage, m.ranges, depth, p) for p in m.stage.prefetches if p.loop == x.name]
                 items += [_guarded(m.condition(loops, depth + 1), p) for p in marks]
-        items += produce_all(b, b.computed_at.get(here, ()))
+        items += b.made_at(here)
         if depth + 1 < base.shared:
             items.append(enter(depth + 1))
         items += [_guarded(m.condition(loops, depth + 1), own_part(m, depth)) for m in members if m.shared == depth + 1]

@@ -332,3 +332,7 @@ def test_shared_loops_after_the_block_loop_that_they_need(member):
     s.online(["f"], "k", 3)
     s["v"].compute_with("u.i")
     good(s)
+    if member != "inside":
+        s["f"].compute_at("u.i")
+        good(s)
+        native(s)
