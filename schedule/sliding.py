@@ -46,7 +46,8 @@ def slide(
     """The region that is left to compute in each iteration of the loops `between` storage and computation.
 
     `site` are all loops around, `bodies` are the Func's definitions, `whole` the axes that are computed in whole tiles
-    (round_up), `folded` those of which the buffer keeps a part only. The second result says for every axis that moves whether it slides.
+    (round_up), `folded` those of which the buffer keeps a part only. The second result says for every axis that moves
+    whether it slides.
     """
     out, notes = list(region), []
     for k, r in enumerate(region):
