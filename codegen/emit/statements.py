@@ -239,13 +239,13 @@ def _store(r: Region, s: Store) -> None:
     prepare(r, [n for a in places for n in a.needs])  # an index may depend on what is about to be written
     for (b, _), a, x in zip(s.targets, places, values, strict=True):
         memory.store(r, b, a, x, s.stream)
-    for b, _ in s.targets:
-        r.touch(r.shared.related[b])
     if r.shared.instrument and s.origin is not None:
         never = known(r, s.origin.spare) is False
         count_point(r, None if never else value(r, s.origin.spare))
         record(r, s.origin, [v.dtype for v in s.values], values)
     r.stage = ""
+    for b, _ in s.targets:
+        r.touch(r.shared.related[b])
 
 
 def _fence(r: Region, s: Fence) -> None:
