@@ -245,7 +245,9 @@ class _Flattener:
         """Whether everything that these load lies inside its buffer."""
         for load in ir.leaves(roots, "load"):
             place = scope.get(load.attr)
-            if place is None or ir.leaves(load.args, "load") or not _holds(place.storage, load.args, facts):
+            if place is None or any(n.op in ("load", "assume") for n in ir.postorder(load.args)):
+                return False  # promises say nothing of points that nobody needs
+            if not _holds(place.storage, load.args, facts):
                 return False
         return True
 

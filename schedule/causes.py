@@ -74,7 +74,7 @@ _CODES: dict[type[ScheduleError], str] = {
     PlaceError: """
         hoist illegal-place inline-update inlined output-place stage-inline store-inside""",
     StorageError: """
-        axis-twice bound bound-updates clone-inout fold fold-twice inout-storage layout-given layout-packed
+        axis-twice bound bound-assumed bound-updates clone-inout fold fold-twice inout-storage layout-given layout-packed
         prefetch-twice ring ring-twice stage-storage stream tile-gaps tile-twice""",
     SharingError: """
         compute-with-forms compute-with-loops compute-with-place compute-with-self compute-with-tail compute-with-tile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import refused
-from .kernels import add, blur, first, matmul
+from .kernels import add, blur, first, matmul, picked
 
 
 @refused("fold")
@@ -43,6 +43,13 @@ def bound_updates():
     s = first.schedule()
     s["s"].compute_root().bound("i", 0, 4)
     s.check()
+
+
+@refused("bound-assumed")
+def bound_assumed():
+    """More of the Func would be computed than is needed, at points that a promise (assume) says nothing of."""
+    s = picked.schedule()
+    s["p"].compute_root().split("i", "io", "ii", 8, tail="round_up")
 
 
 @refused("ring")

@@ -87,6 +87,16 @@ def first(A: tw.f32[N]):
 
 
 @tw.kernel
+def picked(A: tw.f32[N], x: tw.i32[M]):
+    """Elements at places that come from data and are promised to be there."""
+    i = tw.vars("i")
+    p, out = tw.func("p"), tw.func("out")
+    p[i] = A[tw.assume(x[i], 0, N)]
+    out[i] = p[i] + p[i + 1]
+    return out[: M - 9]
+
+
+@tw.kernel
 def totals(A: tw.f32[M, N], limit: tw.f32):
     """Sums of the rows, of what is below a limit."""
     i, j = tw.vars("i j")

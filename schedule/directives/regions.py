@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.lang import ir
+from tilewright.lang.errors import user_location
+from tilewright.lang.ir import Node
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import Option, directive
 from tilewright.schedule.extension import known, promised_outputs, solved
-from tilewright.schedule.state import FuncState, State, find_func, refuse
+from tilewright.schedule.state import ROUND_UP, FuncState, Split, State, find_func, refuse
 
 _OVER = Option("over", "name", required=True)
 _BY = Option("by", "factor", required=True)
@@ -31,11 +33,45 @@ def _placed(state: State, d: Directive) -> FuncState:
 
 
 def check_regions(state: State) -> None:
-    """Raise ScheduleError where a Func with a promised, aligned or padded region is inlined."""
+    """Raise ScheduleError where a Func with a promised, aligned or padded region is inlined, or rests on promises."""
     for fs in state.funcs.values():
         if fs.compute.kind == "inline" and (fs.bounds or fs.aligns or fs.pads):
             raise refuse(f"{fs.func.name} can't be inlined: its region is bounded, aligned or padded", "inlined",
                          "leave out those directives: what is inlined has no region")  # fmt: skip
+        how = _larger(state, fs)
+        promise = _promise(state, fs.func.name) if how else None
+        if promise is not None:
+            raise refuse(
+                f"{fs.func.name} is computed beyond what is needed ({how}), and its values rest on a promise of the "
+                f"algorithm's (assume), which says nothing of those points", "bound-assumed",
+                f"leave {how} out, or limit the index instead: tw.clamp(x, low, high - 1)",
+                (user_location(), promise.attr),
+            )  # fmt: skip
+
+
+def _larger(state: State, fs: FuncState) -> str | None:
+    """What makes the region of a Func larger than what is needed of it."""
+    if fs.func.name in state.outputs:
+        return None
+    stages = state.variants_of(fs.func.name)
+    if any(isinstance(t, Split) and t.tail == ROUND_UP for s in stages for t in s.transforms):
+        return "tail round_up"
+    return "align" if fs.aligns else "bound" if fs.bounds else None
+
+
+def _promise(state: State, name: str) -> Node | None:
+    """A promise that the values of a Func rest on, in what it reads too."""
+    todo, seen = [name], {name}
+    while todo:
+        n = todo.pop()
+        for s in state.stages_of(n):
+            found = ir.leaves(s.definition.roots, "assume")
+            if found:
+                return found[0]
+        new = [p for p in state.producers(n) if p not in seen]
+        seen.update(new)
+        todo += new
+    return None
 
 
 def _ours(state: State, d: Directive, what: str) -> FuncState:
@@ -62,7 +98,7 @@ def bound(state: State, d: Directive) -> State:
     exactly that of the array, for other Funcs what is needed lies inside, and the whole range is computed. The promise
     is checked at each call: a call that breaks it raises BoundsError bounds.schedule before anything runs. Numerics:
     none. Errors: schedule.axis, schedule.axis-twice, schedule.inlined, schedule.bound (never true),
-    schedule.bound-updates.
+    schedule.bound-updates, schedule.bound-assumed.
     """
     fs = _placed(state, d)
     k, n, start = axis_of(fs, d), d.option("by"), d.option("offset", 0)
@@ -85,7 +121,8 @@ def align(state: State, d: Directive) -> State:
 
     With `offset` r the ends are r modulo the number. What P reads must exist over the larger region: other Funcs
     compute more, arrays must hold it, which is checked at the call. An empty region stays empty. Numerics: none.
-    Errors: schedule.output-place, schedule.axis, schedule.axis-twice, schedule.inlined, schedule.bound-updates.
+    Errors: schedule.output-place, schedule.axis, schedule.axis-twice, schedule.inlined, schedule.bound-updates,
+    schedule.bound-assumed.
     """
     fs = _ours(state, d, "aligned")
     k, n, r = axis_of(fs, d), d.option("by"), d.option("offset", 0)

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.codegen.loops_oracle import run_program
 from tests.kernels import same
+from tilewright.codegen.lower import Request, lower
 from tilewright.lang.errors import Location
 from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import integer
@@ -273,6 +275,54 @@ def test_text(kernel):
     p = kernel.pipeline()
     text = print_kernel(p)
     assert "assume(" in text and parse_kernel(text).digest == p.digest
+
+
+# Points that nobody needs -----------------------------------------------------------------------------------------
+
+
+@tw.kernel
+def windows(A: tw.i32[N], w: tw.i32[M]):
+    """Sums over windows that are promised to lie inside."""
+    k = tw.rdom(k=M)
+    c = tw.func("c")
+    c[i] = 0
+    c[i] += A[tw.assume(i + k, 0, N)] * w[k]
+    return c[: N - M + 1]
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize("memory", ["reg", "main"])
+def test_tiles_do_not_go_beyond_what_is_promised(lanes, memory):
+    """A tile of its own may compute too much, but not where a promise is all that keeps a read inside."""
+    s = windows.schedule()
+    s["c.update"].split("i", "io", "ii", 8).reorder("io", "k", "ii").split("ii", "ii", "lane", lanes)
+    if lanes > 1:
+        s["c.update"].vectorize("lane")
+    s.cache_write("c", at="c.update.io", memory=memory)
+    program = lower(Request(s.state, "strict", "tw_windows", ("contiguous",) * 3)).program
+    for n, m in ((9, 3), (5, 5), (18, 2)):
+        a, w, out = np.arange(n, dtype=np.int32), np.arange(m, dtype=np.int32), np.empty(n - m + 1, np.int32)
+        failed, _ = run_program(program, [a, w, out], [{"M": m, "N": n}[x] for x in program.sizes])
+        assert failed is None
+        assert np.array_equal(out, np.correlate(a, w, "valid"))
+
+
+@pytest.mark.parametrize("how", ["round_up", "align", "bound", "producer"])
+def test_more_than_is_needed_is_refused(how):
+    @tw.kernel
+    def pairs(A: tw.i32[N], x: tw.i32[M]):
+        p, q, out = tw.func("p"), tw.func("q"), tw.func("out")
+        p[i] = A[tw.assume(x[i], 0, N)]
+        q[i] = p[i] * 2
+        out[i] = q[i] + p[i + 1]
+        return out[: M - 9]
+
+    s = pairs.schedule()
+    f = s["q" if how == "producer" else "p"].compute_root()
+    acts = {"align": lambda: f.align("i", 8), "bound": lambda: f.bound("i", 0, 16)}
+    with pytest.raises(tw.ScheduleError) as e:
+        acts.get(how, lambda: f.split("i", "io", "ii", 8, tail="round_up"))()
+    assert e.value.code == "schedule.bound-assumed" and any(w.file == HERE for w in e.value.where)
 
 
 # Mistakes -------------------------------------------------------------------------------------------------------

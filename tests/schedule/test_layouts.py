@@ -265,6 +265,18 @@ def test_foreign_handles():
         fast.prepack("B", b.astype(np.float32))
 
 
+def test_handles_belong_to_a_layout_and_not_to_a_schedule():
+    """What one schedule has packed, every other one with that layout takes."""
+    s = panels()
+    a, b = operands(7, 9, 5)
+    packed = compile_schedule(s.pipeline, s, "strict").prepack("B", b)
+    other = Schedule(s.pipeline)
+    other.layout("B", PANELS)
+    other["C.update"].split("i", "io", "ii", 4).reorder("io", "k", "ii")
+    assert np.array_equal(compile_schedule(s.pipeline, other, "strict")(a, packed), a @ b)
+    assert packed.holds(b) and not packed.holds(b + 1)
+
+
 def test_shared_by_threads():
     s = panels()
     fast = compile_schedule(s.pipeline, s, "strict")
