@@ -138,7 +138,7 @@ def count(
     names = _names(run.program)
     t = run.tally
     stages = {
-        name: StageCounts(n, t.spare[name], _of(t.loads, name, names), _of(t.stores, name, names))
+        name: StageCounts(n, t.spare.get(name, 0), _of(t.loads, name, names), _of(t.stores, name, names))
         for name, n in t.evaluations.items()
     }
     return Counts(

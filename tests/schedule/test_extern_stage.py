@@ -263,6 +263,15 @@ def test_what_it_evaluates_is_counted():
     assert table["a2"] == (2 * 7 * 5, 11 * 5)  # seven rows for each tile
 
 
+def test_evaluations_are_counted():
+    k, _ = stencil()
+    s = k.schedule()
+    s["b"].compute_at("c.i").store_root()
+    counts = k.count(s, sizes={"M": 8, "N": 5})
+    assert counts.stages["b"].evaluations == 9 * 5  # the window slides: nothing is computed twice
+    assert counts.stages["b"].loads == {"a2": (4 + 7 * 3) * 5}  # two rows at first, then one, of three rows each
+
+
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 
