@@ -21,12 +21,12 @@ SMALL: dict[str, dict[str, int]] = {
     "bilateral_grid": {"rows": 35, "columns": 70},
     "blur": {"rows": 45},
     "conv1d": {"N": 3000, "K": 17},
-    "conv2d": {"CO": 35, "CI": 3, "size": 17},
+    "conv_layer": {"B": 2, "size": 17, "CI": 5, "CO": 35},
     "equalise": {"rows": 70},
     "gemm": {"M": 45, "N": 70, "K": 550},
     "harris": {"rows": 70, "columns": 300},
     "fft": {"B": 11, "length": 32},
-    "gauss_seidel": {"H": 9, "W": 21},
+    "gauss_seidel": {"H": 9, "W": 21, "sweeps": 3},
     "heat": {"H": 50, "W": 41},
     "histogram": {"rows": 70},
     "iir_blur": {"rows": 35, "columns": 150},
@@ -43,7 +43,7 @@ SMALL: dict[str, dict[str, int]] = {
     "softmax": {"M": 9, "N": 150},
     "tridiagonal": {"N": 13, "S": 75},
     "unsharp": {"rows": 35},
-    "wave": {"H": 135, "W": 41},
+    "wave": {"H": 135, "W": 41, "steps": 3},
 }
 
 
