@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.fuzz import moves
-from tests.fuzz.moves import Choose, a_loop, a_stage, handle, pick, stages
+from tests.fuzz import moves, moves_of_buffers
+from tests.fuzz.places import Choose, a_loop, a_stage, handle, pick, stages
 from tilewright.hw import CapacityError
 from tilewright.lang.errors import BoundsError, ParseError, ScheduleError
 from tilewright.schedule.directive import Directive, KnobRef
@@ -173,7 +173,7 @@ def a_circle_of_places(s: Schedule, choose: Choose, k: int) -> None:
 @wrong
 def a_ring_of_places(s: Schedule, choose: Choose, k: int) -> None:
     """Two Funcs, each computed in a loop of the other, or of what is computed there."""
-    name, x, _ = moves.placed_at(s, choose)
+    name, x, _ = moves_of_buffers.placed_at(s, choose)
     inner = pick(choose, s.state.stages_of(name))
     s[x.key[0]].compute_at(s.state.loop_address(inner.key, pick(choose, inner.loops).name))
     must_fail(s, f"{name} and {x.key[0]} are computed in loops of each other")
@@ -231,7 +231,7 @@ def two_vectors(s: Schedule, choose: Choose, k: int) -> None:
 @wrong
 def shared_window_in_threads(s: Schedule, choose: Choose, k: int) -> None:
     """A window that slides along a parallel loop: each iteration would write what others read."""
-    name, _, _ = moves.placed_at(s, choose)
+    name, _, _ = moves_of_buffers.placed_at(s, choose)
     s[name].store_root()
     if s.state.funcs[name].compute.kind == "at":
         owner = s.state.stages[s.state.funcs[name].compute.stage]  # type: ignore[index]
@@ -269,7 +269,7 @@ def a_broken_constraint(s: Schedule, choose: Choose, k: int) -> None:
 
 @wrong
 def a_ring_of_what_is_computed(s: Schedule, choose: Choose, k: int) -> None:
-    name, _, _ = moves.placed_at(s, choose)
+    name, _, _ = moves_of_buffers.placed_at(s, choose)
     d = s.state.stages_of(name)[0].definition
     s[name].double_buffer(2)
     if d.values[0].op != "load":

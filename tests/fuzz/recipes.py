@@ -8,9 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fuzz import moves
-from tests.fuzz.moves import Choose, a_stage, handle, made, materialised, now, pick, pure_loops, reads, stages
+from tests.fuzz import moves, moves_of_loops
+from tests.fuzz.places import (
+    CONDITIONS,
+    TAILS,
+    Choose,
+    a_stage,
+    handle,
+    made,
+    materialised,
+    now,
+    pick,
+    pure_loops,
+    reads,
+    stages,
+)
 from tilewright.lang.errors import ScheduleError
+from tilewright.schedule.handle import Handle
 from tilewright.schedule.schedule import Schedule
 
 Recipe = Callable[[Schedule, Choose, int], None]
@@ -66,7 +80,7 @@ def with_tail(s: Schedule, choose: Choose, k: int, tail: str, kind: str | None =
         names = near if tail == "round_up" or choose(4) == 0 else names
     for n in range(3):
         place = names if n == 0 else ()
-        if moves.tried(s, choose, 100 * k + n, lambda s, c, j, p=place: moves.split_with(s, c, j, tail, p)):
+        if moves.tried(s, choose, 100 * k + n, lambda s, c, j, p=place: moves_of_loops.split_with(s, c, j, tail, p)):
             return
 
 
@@ -105,7 +119,7 @@ def _computed_at(s: Schedule, name: str, place: str | None) -> None:
     s[name].compute_at(str(place))
 
 
-def _marked(h: moves.Handle, loop: str, choose: Choose) -> None:
+def _marked(h: Handle, loop: str, choose: Choose) -> None:
     (h.vectorize, h.unroll, h.parallel)[choose(3)](loop, 2 + choose(3))
 
 
@@ -195,7 +209,7 @@ def nested_forms(s: Schedule, choose: Choose, k: int) -> None:
     x = a_stage(s, choose)
     address = s.state.address(x.key)
     for n in range(1 + choose(3)):
-        s.specialize(address, pick(choose, moves.CONDITIONS), f"s{k}_{n}")
+        s.specialize(address, pick(choose, CONDITIONS), f"s{k}_{n}")
         form = f"{address}{{s{k}_{n}}}"
         if choose(2):
             moves.tried(s, choose, k, lambda s, c, j, f=form: _marked(s[f], pick(c, s[f].loops), c))
@@ -227,7 +241,7 @@ def tile_by_knobs(s: Schedule, choose: Choose, k: int) -> None:
     s.constrain(pick(choose, [f"{names[0]} * {names[1]} <= {product + choose(20)}",
                               f"{names[0]} + {names[1]} <= {total + choose(4)}"]))  # fmt: skip
     for n, t in enumerate(knobs):
-        tail = pick(choose, moves.TAILS[:2] if x.key[1] < 0 else moves.TAILS[:1])
+        tail = pick(choose, TAILS[:2] if x.key[1] < 0 else TAILS[:1])
         loops = [y for y in now(s, x).loops if y.mode == "serial" and (tail == "guard" or not y.reduction)]
         handle(s, x).split(pick(choose, loops).name, f"o{k}_{n}", f"i{k}_{n}", t, tail)
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from tests.fuzz import illegal, moves, recipes, running, special_stages  # noqa: F401  (registers stages)
 from tests.fuzz.covering import Pair, Ran, covered
+from tests.fuzz.places import pick
 from tests.fuzz.random_pipelines import Case, arguments, random_extents, random_pipeline
 from tests.fuzz.running import Arrays, Instrumented, Plan, by_reference, copied
 from tilewright import testing
@@ -122,7 +123,7 @@ def drawn(choose: Choose, seed: int, focus: Focus) -> Trial | None:
     """A trial whose directives were legal one by one."""
     exact = choose(20) < (4 if focus.kind == "online" else 12)  # integers are not repaired
     kinds = recipes.STAGE_KINDS.get(focus.kind, ())
-    first = moves.pick(choose, kinds) if kinds and choose(6) else ()
+    first = pick(choose, kinds) if kinds and choose(6) else ()
     stages, steps = SCALES[_SCALES[choose(len(_SCALES))]]
     try:
         case = random_pipeline(choose, exact, stages, seed, first)
@@ -165,7 +166,7 @@ def extents_for(t: Trial, choose: Choose) -> dict[str, int]:
     said = [v for v in (*said, *([said[0] + said[1]] if len(said) == 2 else [])) if 0 <= v <= 70]
     if any(d.kind == "specialize" for d in t.schedule.directives):
         said += [4, 5, 8]
-    return {n: moves.pick(choose, said) if said and choose(2) else v for n, v in drawn.items()}
+    return {n: pick(choose, said) if said and choose(2) else v for n, v in drawn.items()}
 
 
 def data_for(t: Trial, extents: dict[str, int]) -> tuple[Arrays, str]:
@@ -309,7 +310,7 @@ def other_forms(t: Trial, choose: Choose) -> None:
         assert str(t.full.loops()) == str(again.loops())
         assert str(t.full.report()) == str(again.report()) and s.copy() == s
     if s.knobs and choose(2):
-        name = moves.pick(choose, s.knobs)
+        name = pick(choose, s.knobs)
         try:
             s.with_knobs(**{name: 1 + choose(8)}).check()
         except (ScheduleError, BoundsError) as e:
