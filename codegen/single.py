@@ -2,7 +2,7 @@
 
 Stages that are computed at a loop of their consumer have such loops over a single point. Without the variables the
 offsets in their buffers are constants, and the buffers can be registers. Conditions that then hold whatever the
-constant loops around do (a tile of a tile is never cut) vanish.
+constant loops around do (a tile of a tile is never cut) vanish, and so do quotients that are the same in all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tilewright.codegen.prove import conjuncts
 from tilewright.lang import ir, simplify
 from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node
+from tilewright.lang.types import index
 from tilewright.schedule.ranges import as_ge0, spread
 
 
@@ -34,7 +35,7 @@ def _unwrap(s: L.Stmt, env: Mapping[Node, Node], around: Mapping[Node, Interval]
         case L.Allocate(buffer, body):
             return L.Allocate(buffer, _unwrap(body, env, around))
         case L.For(var, start, stop, mode, body):
-            start, stop = _values((start, stop), env)
+            start, stop = _values((start, stop), env, around)
             if mode in (L.SERIAL, L.UNROLL) and _at_most_once(start, stop) and not _sizes_buffers(var, body):
                 once = simplify.sub(stop, start) is ir.integer(1)
                 inner = _unwrap(body, {**env, var: start}, around)
@@ -43,13 +44,13 @@ def _unwrap(s: L.Stmt, env: Mapping[Node, Node], around: Mapping[Node, Interval]
                 around = {**around, var: Interval(start, simplify.sub(stop, ir.integer(1)))}
             return replace(s, start=start, stop=stop, body=_unwrap(body, env, around))
         case L.If(condition, then, otherwise, versions):
-            (condition,) = _values((condition,), env)
+            (condition,) = _values((condition,), env, around)
             condition = _undecided(condition, around)
             if condition is ir.TRUE:
                 return _unwrap(then, env, around)
             no = None if otherwise is None else _unwrap(otherwise, env, around)
             return L.If(condition, _unwrap(then, env, around), no, versions)
-    return L.map_values(s, lambda roots: _values(roots, env))
+    return L.map_values(s, lambda roots: _values(roots, env, around))
 
 
 def _undecided(condition: Node, around: Mapping[Node, Interval]) -> Node:
@@ -63,8 +64,25 @@ def _undecided(condition: Node, around: Mapping[Node, Interval]) -> Node:
     return left
 
 
-def _values(roots: tuple[Node, ...], env: Mapping[Node, Node]) -> tuple[Node, ...]:
-    return ir.substitute(roots, env) if env else roots
+def _values(roots: tuple[Node, ...], env: Mapping[Node, Node], around: Mapping[Node, Interval]) -> tuple[Node, ...]:
+    roots = ir.substitute(roots, env) if env else roots
+    while around and (known := _quotients(roots, around)):
+        roots = ir.substitute(roots, known)
+    return roots
+
+
+def _quotients(roots: tuple[Node, ...], around: Mapping[Node, Interval]) -> dict[Node, Node]:
+    """Quotients that are the same in every iteration of the constant loops around, and the remainders of such."""
+    found: dict[Node, Node] = {}
+    for n in ir.postorder(roots):
+        if n.op in ("floordiv", "mod") and n.dtype is index and n.args[1].op == "const" and n.args[1].attr > 0:
+            r, divisor = bounds(n.args[0], around), n.args[1].attr
+            if r.lo is None or r.hi is None or not r.lo.op == r.hi.op == "const":
+                continue
+            k = r.lo.attr // divisor
+            if r.hi.attr // divisor == k:
+                found[n] = ir.integer(k) if n.op == "floordiv" else simplify.sub(n.args[0], ir.integer(k * divisor))
+    return found
 
 
 def _at_most_once(start: Node, stop: Node) -> bool:

@@ -16,7 +16,7 @@ from tilewright import testing
 
 H, W = tw.sizes("H W")
 VECTOR = tw.host_registers().width // 8
-SWEEPS = 8
+SWEEPS = 16
 
 
 @tw.kernel
@@ -34,17 +34,17 @@ def gauss_seidel(plate: tw.f64[H, W], *, sweeps=SWEEPS):
     return swept[:H, :W]
 
 
-def by_points():
+def by_points(sweeps=SWEEPS):
     """The points of a diagonal one after the other."""
-    s = gauss_seidel.schedule()
+    s = gauss_seidel.schedule(sweeps=sweeps)
     s["diagonal"].compute_root()
     s["diagonal.update"].serial("j")
     return s
 
 
-def expert():
+def expert(sweeps=SWEEPS):
     """Vectors along the diagonals; all sweeps at once pass over the plate, two diagonals apart, near in the cache."""
-    s = gauss_seidel.schedule()
+    s = gauss_seidel.schedule(sweeps=sweeps)
     s["diagonal"].compute_root()
     s["diagonal.update"].vectorize("j", 2 * VECTOR)
     return s
@@ -61,7 +61,7 @@ def inputs(H=40, W=50):
     return (plate,)
 
 
-def independent(plate):
+def independent(plate, sweeps=SWEEPS):
     """Sweeps as solutions of triangular systems: (D + L) new = - U old, the rim's rows being those of the identity."""
     h, w = plate.shape
     inner = np.zeros((h, w))
@@ -69,14 +69,14 @@ def independent(plate):
     neighbours = sparse.kronsum(*(sparse.diags([1.0, 1.0], [-1, 1], shape=(n, n)) for n in (w, h)))
     a = (sparse.diags(1 + 3 * inner.ravel()) - sparse.diags(inner.ravel()) @ neighbours).tocsr()
     value, fixed = plate.ravel().copy(), (1 - inner.ravel()) * plate.ravel()
-    for _ in range(SWEEPS):
+    for _ in range(sweeps):
         value = linalg.spsolve_triangular(sparse.tril(a, format="csr"), fixed - sparse.triu(a, 1) @ value, lower=True)
     return value.reshape(h, w)
 
 
-def check(**sizes):
+def check(sweeps=SWEEPS, **sizes):
     args = inputs(**sizes)
-    testing.check_schedules(gauss_seidel, SCHEDULES, args, independent(*args))
+    testing.check_schedules(gauss_seidel, SCHEDULES, args, independent(*args, sweeps), statics={"sweeps": sweeps})
 
 
 if __name__ == "__main__":

@@ -32,22 +32,22 @@ def wave(before: tw.f32[H, W], now: tw.f32[H, W], speed: tw.f32[H, W], *, steps=
     return moments[:H, :W]
 
 
-def by_steps():
+def by_steps(steps=STEPS):
     """Every step over the whole lake."""
-    s = wave.schedule()
-    for step in range(1, STEPS + 1):
+    s = wave.schedule(steps=steps)
+    for step in range(1, steps + 1):
         s[f"u{step}"].compute_root().parallel("y").vectorize("x", VECTOR)
     s["moments"].parallel("y").vectorize("x", VECTOR)
     return s
 
 
-def expert():
+def expert(steps=STEPS):
     """Down a strip each step follows a row behind the step before, and keeps but the few rows that others still read."""
-    s = wave.schedule()
+    s = wave.schedule(steps=steps)
     s["moments"].split("y", "strip", "row", STRIP).parallel("strip").vectorize("x", VECTOR).partition("row", "never")
-    for step in range(STEPS, 0, -1):
+    for step in range(steps, 0, -1):
         u = s[f"u{step}"].compute_at("moments.row").store_at("moments.strip")
-        u.fold_storage("y", 2 * (STEPS - step) + 3).vectorize("x", VECTOR).partition("y", "never")
+        u.fold_storage("y", 2 * (steps - step) + 3).vectorize("x", VECTOR).partition("y", "never")
     return s
 
 
@@ -62,18 +62,18 @@ def inputs(H=300, W=400):
     return np.float32(0.98 * drop), np.float32(drop), np.float32(0.4 * depth)
 
 
-def independent(before, now, speed):
+def independent(before, now, speed, steps=STEPS):
     past, present = np.float64(before), np.float64(now)
     laplace = np.array([[0, 1, 0], [1, -4, 1], [0, 1, 0]])
-    for _ in range(STEPS):
+    for _ in range(steps):
         step = 2 * present - past + speed * ndimage.convolve(present, laplace, mode="constant")
         past, present = present, step
     return np.float32(past), np.float32(present)
 
 
-def check(**sizes):
+def check(steps=STEPS, **sizes):
     args = inputs(**sizes)
-    testing.check_schedules(wave, SCHEDULES, args, independent(*args))
+    testing.check_schedules(wave, SCHEDULES, args, independent(*args, steps), statics={"steps": steps})
 
 
 if __name__ == "__main__":

@@ -87,3 +87,17 @@ def test_conditions_that_constant_loops_keep_vanish():
         body = L.For(J, integer(0), integer(8), L.UNROLL, L.If(inside, put(OUT, J, ir.node("cast", i64, (J,)))))
         out = text(L.For(I, integer(0), simplify.minimum(N, integer(1)), L.SERIAL, body))
         assert ("if " in out) == kept
+
+
+def test_quotients_that_are_the_same_in_all_iterations_vanish():
+    """Parts of a tile, and what is left of them: 16*i + 4*j + k for j and k below 4, of which nothing is left."""
+    k, four = ir.var("k"), integer(4)
+    at = simplify.add(simplify.add(simplify.mul(I, integer(16)), simplify.mul(J, four)), k)
+    whole, rest = simplify.floordiv(at, integer(16)), simplify.mod(simplify.floordiv(at, four), four)
+    part = simplify.mod(at, four)
+    store = put(OUT, whole, ir.node("cast", i64, (simplify.add(rest, simplify.mul(part, integer(8))),)))
+    out = text(loop(I, N, loop(J, four, loop(k, four, store, L.VECTORIZE))))
+    assert "//" not in out and "%" not in out and "out[i]" in out and "j + k * 8" in out
+    out = text(loop(I, N, loop(J, integer(5), loop(k, four, store))))
+    assert "//" in out and "%" in out  # 16 is passed, but each k stays below 4
+    assert "j + k" not in out
