@@ -55,6 +55,8 @@ class NestWriter(Writer):
 
     def _index(self, n: Node) -> tuple[Rope, int]:
         if n.op in ("min", "max"):
+            if _many(n, n.op):
+                return (f"{n.op}(", comma(self.write(a) for a in ir.spread(n, n.op)), ")"), ATOM
             n = _shifted(n, integer(0))
             if n.op not in ("min", "max"):
                 return self.part(n)
@@ -68,7 +70,7 @@ class NestWriter(Writer):
             ((t, k),) = coefs.items()
             if t is n:  # a product of symbols
                 return (self._within(n.args[0], _PRODUCT), "*", self._within(n.args[1], _PRODUCT + 1)), _PRODUCT
-            if k == 1 and t.op in ("min", "max"):  # min(a, b) + 1 is min(a + 1, b + 1)
+            if k == 1 and t.op in ("min", "max") and not _many(t, t.op):  # min(a, b) + 1 is min(a + 1, b + 1)
                 m = _shifted(t, integer(c))
                 return self._index(m) if m.op in _INDEX else self.part(m)
             if k > 0 and not c:
@@ -110,6 +112,32 @@ class NestWriter(Writer):
         elif sign == ">=" and c == -1 and minus:
             sign, c = ">", 0
         return (self._sum(plus, 0), f" {sign} ", self._sum(minus, -c))
+
+
+_MOST_TERMS = 32  # of an extreme that is written flat
+
+
+def _many(n: Node, op: str) -> bool:
+    """Whether an extreme has too many terms, those of sums and of extremes inside each other multiplied out."""
+    counts: dict[tuple[Node, str], int] = {}
+
+    def count(n: Node, op: str) -> int:
+        found = counts.get((n, op))
+        if found is None:
+            if n.op == op:
+                found = sum(count(a, op) for a in n.args)
+            else:
+                found = 1
+                for t, k in simplify.linear(n)[0].items():
+                    if t is not n and t.op == (op if k > 0 else _OTHER[op]):
+                        found *= count(t, t.op)
+            counts[n, op] = found
+        return found
+
+    return count(n, op) > _MOST_TERMS
+
+
+_OTHER = {"min": "max", "max": "min"}
 
 
 def _shifted(n: Node, shift: Node) -> Node:
