@@ -9,10 +9,15 @@ from tilewright.schedule.wording import write
 i = ir.var("i")
 
 
+def terms(text: str) -> set[str]:
+    assert text.startswith("min(") and text.endswith(")")
+    return set(text[4:-1].split(", "))
+
+
 def test_nested_extremes_are_flat():
     n = simplify.minimum(simplify.add(simplify.minimum(ir.size("N"), i), integer(2)), ir.size("M"))
-    assert write(n) == "min(M, i + 2, N + 2)"
-    assert write(simplify.sub(n, integer(1))) == "min(M - 1, i + 1, N + 1)"
+    assert terms(write(n)) == {"M", "N + 2", "i + 2"}
+    assert terms(write(simplify.sub(n, integer(1)))) == {"M - 1", "N + 1", "i + 1"}
 
 
 def test_products_of_extremes_stay_as_they_are():
