@@ -98,7 +98,7 @@ class Counts:
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        rows = [("stage", "evaluations", "spare", "loads", "stores")]
+        rows: list[tuple[str, ...]] = [("stage", "evaluations", "spare", "loads", "stores")]
         for name, s in self.stages.items():
             rows.append((name, *map(_number, (s.evaluations, s.spare, sum(s.loads.values()), sum(s.stores.values())))))
         parts = [f"{self.kernel}{f' ({sizes})' if sizes else ''}", columns(rows, left=1)]

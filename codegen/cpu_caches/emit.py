@@ -176,7 +176,7 @@ class _Level:
         elif self.by_age:
             tags = f.op(f"load {self.v}, ptr {base}, align 8")
             zero = f"{self.v} zeroinitializer"
-            up = lane_constant("i32", range(1, self.ways + 1))
+            up = lane_constant("i32", list(range(1, self.ways + 1)))
             moved = f.op(f"shufflevector {self.v} {tags}, {zero}, <{self.ways} x i32> {up}")
             behind = f.op(f"icmp uge {self.v} {self.lanes(range(self.ways))}, {self.splat(f, way)}")
             kept = f.op(f"select <{self.ways} x i1> {behind}, {self.v} {moved}, {self.v} {tags}")
