@@ -368,7 +368,7 @@ STAGES: dict[str, Callable[[Maker], Any]] = {
     for name in ("pure", "reduction", "scan", "histogram", "pair", "argument", "inline_sum", "several", "inout",
                  "extended", "gather")
 }  # fmt: skip
-_COMMON = {"pure": 2, "reduction": 3}
+_COMMON = {"pure": 2, "reduction": 3, "moments": 0}  # those with 0: for directives that are made for them
 
 
 def random_pipeline(

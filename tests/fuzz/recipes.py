@@ -31,7 +31,7 @@ Recipe = Callable[[Schedule, Choose, int], None]
 REDUCTIONS = ("reduction", "inline_sum", "independent", "exponential_pair", "complex_product", "bits", "conditions",
               "contraction", "argument", "dependent")  # fmt: skip
 STAGE_KINDS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "online": (("dependent",), ("attention",), ("independent",), ("pure", "dependent"), ("attention",)),
+    "online": (("dependent",), ("attention",), ("independent",), ("pure", "dependent"), ("attention",), ("moments",)),
     "rfactor": tuple((n,) for n in REDUCTIONS),
     "compute_with": (("twins",), ("twins",), ("pyramid", "twins"), ("stencils", "twins")),
     "fold_storage": (("stencils",), ("pure", "stencils"), ("pyramid",), ("stencils", "stencils")),

@@ -313,3 +313,25 @@ def extern_function(m: Maker) -> None:
     whole = lambda x: expr.cast(types.i64, expr.clamp(x, 0, 100))  # noqa: E731
     f[i, j] = m.value(odd_one(whole(m.read([i, j])), whole(m.read([j, i]))))
     m.add(f, 2)
+
+
+@stage
+def moments(m: Maker) -> None:
+    """Sums, and a sum of a polynomial in what they come to: variance, covariance, about the mean or another point."""
+    if not m.t.is_float or m.t.is_storage_only:
+        return dependent(m)
+    i, over = Var("i"), m.pick([N, K, 4])
+    rank, element = m.source()
+    x = lambda k: m.value(element(*[i, k, k][:rank])) if rank > 1 else m.read([i, k]) + m.zero(k)  # noqa: E731
+    total, other, late = (func(m.name(), m.t) for _ in range(3))
+    for f in (total, other):
+        k = rdom(k=over).k
+        f[i] = 0.0
+        f[i] += x(k)
+    k, kind = rdom(k=over).k, m.choose(4)
+    late[i] = m.pick([0.0, 1.0])
+    a, b = x(k) - total[i] / over, x(k) - other[i] * 0.25
+    late[i] += (a * a, a * b, b * x(k), x(k) * other[i] - total[i])[kind]
+    for f in (total, other, late):
+        m.add(f, 1)
+    return None

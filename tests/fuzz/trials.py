@@ -16,6 +16,7 @@ and in all of them the instrumented run has the bits of the native one.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,7 +32,7 @@ from tests.fuzz.running import Arrays, Instrumented, Plan, by_reference, copied
 from tilewright import testing
 from tilewright.hw import CapacityError
 from tilewright.lang.binding import bind
-from tilewright.lang.errors import BoundsError, CompileError, ScheduleError, TilewrightError
+from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, TilewrightError
 from tilewright.lang.samples import random_inputs
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule, parse_schedule
@@ -231,7 +232,8 @@ class Call:
         try:
             arrays, data = data_for(t, extents)
             bound = bind(p, (), copied(arrays))
-        except BoundsError:
+        except (BoundsError, ArgumentError) as e:
+            assert e.code.startswith(("bounds.", "argument.range")), e  # a scalar may be too large for index arithmetic
             return "no call"
         counted, evaluations = self.instrumented.run(arrays)
         if counted is None:
@@ -254,6 +256,8 @@ class Call:
 
     def judge(self, data: str, arrays: Arrays, bound: Any, native: Any, expected: Any, choose: Choose) -> str:
         p, state = self.trial.case.pipeline, self.full.state
+        if data == "exact" and any(f.origin == "online" and re.search(r"_d[0-9]+$", n) for n, f in state.funcs.items()):
+            data = "contract"  # sums of polynomials are moved by shares of what was seen, which round
         if data != "contract":
             compare("native run and reference", native, expected, zeros=data == "exact")
             return "good"

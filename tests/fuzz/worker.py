@@ -20,7 +20,7 @@ from dataclasses import asdict
 from tests.fuzz import trials
 from tests.fuzz.store import Row
 
-VERSION = 7  # of the generator: the same seed and focus give the same trial
+VERSION = 8  # of the generator: the same seed and focus give the same trial
 LIMIT = 25.0  # seconds of a trial; then the process ends, saying where it was
 MEMORY = 4 << 30  # bytes of address space: a trial that wants more has gone wrong
 
