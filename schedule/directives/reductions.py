@@ -249,7 +249,9 @@ def _install(
             scheduled=True,
         )
     else:
-        merge = replace(make_stage(merged), key=stage.key, branches=stage.branches, scheduled=True)
+        fresh, threads = make_stage(merged), _threads(stage)
+        loops = tuple(replace(x, mode="parallel") if x.name in threads else x for x in fresh.loops)
+        merge = replace(fresh, key=stage.key, loops=loops, branches=stage.branches, scheduled=True)
         around = []
     stay = {x.name for x in merge.loops}
     merge = replace(merge, prefetches=tuple(m for m in stage.prefetches if m.loop in stay))
@@ -334,8 +336,16 @@ def _partial_loops(stage: Stage, made: Stage, loop: str, mode: str, start: int, 
     have = {x.name for x in loops} | {
         p for t in kept for p in ([t.parent] if isinstance(t, Split) else [t.outer, t.inner])
     }
-    missing = [Loop(r, False) for r in (root_name(v) for v in made.roots) if r in roots and r not in have]
+    threads = () if all(i.op == "var" for i in stage.definition.lhs) else _threads(stage)  # those stand around then
+    left = [r for r in (root_name(v) for v in made.roots) if r in roots and r not in have]
+    missing = [Loop(r, False, "parallel" if r in threads else "serial") for r in left]
     return replace(made, loops=(*missing, *loops), transforms=tuple(t for t in stage.transforms if t in kept))
+
+
+def _threads(stage: Stage) -> set[str]:
+    """The pure variables of a stage that are parallel loops as they are."""
+    return {v.attr for v in stage.definition.pure_vars for x in stage.loops
+            if x.name == v.attr and x.mode == "parallel" and not _parts(stage, v.attr)[1]}  # fmt: skip
 
 
 def _parts(stage: Stage, root: str) -> tuple[list[str], list[Split | Fuse]]:

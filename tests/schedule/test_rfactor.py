@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tests.schedule.algorithms import convolution, histogram, largest, matmul, prefix_sum, triangle
+from tests.schedule.algorithms import M, N, convolution, histogram, largest, made, matmul, prefix_sum, triangle
 from tests.schedule.helpers import good, refused
+from tilewright.lang import expr
+from tilewright.lang.func import func
+from tilewright.lang.symbols import rdom
+from tilewright.lang.symbols import vars as variables
+from tilewright.lang.types import i32
 from tilewright.schedule.schedule import Schedule
 
 
@@ -62,3 +67,60 @@ def test_several_parts_of_a_variable_inside():
     C = s["C.update"].split("j", "j", "t", 4).split("j", "jo", "ji", 2).split("t", "to", "ti", 2)
     C.reorder("i", "jo", "to", "k", "ji", "ti").split("k", "ko", "ki", 2).vectorize("ki")
     good(s)
+
+
+def test_threads_stay():
+    """A parallel loop over a variable of its own is one in the partial results and in their merge as well."""
+
+    def bins(A: i32[M, N]):
+        y, b = variables("y b")
+        h = func("h")
+        h[y, b] = 0
+        r = rdom(x=N)
+        h[y, expr.clamp(A[y, r.x], 0, 3)] += 1
+        return h[:M, :4]
+
+    s = Schedule(made(bins))
+    s["h.update"].parallel("y").split("x", "xo", "lane", 4).rfactor("lane", "turn")
+    modes = {s.state.address(k): {x.name: x.mode for x in st.loops} for k, st in s.state.stages.items()}
+    assert modes["h.update"]["y"] == modes["turn.update[0]"]["y"] == "parallel"
+    good(s)
+    t = Schedule(made(bins))
+    t["h.update"].split("y", "y", "yi", 2).parallel("y").rfactor("x", "turn")
+    good(t)
+
+
+def test_partials_stand_where_their_func_stands():
+    """What is placed in a loop stays there: its producers in that loop are still read inside of it only."""
+
+    def counted(A: i32[M, N]):
+        i, j, b = variables("i j b")
+        p, h, out = func("p"), func("h"), func("out")
+        p[i, j] = A[i, j] * 3
+        h[i, b] = p[i, 0]
+        r = rdom(x=N)
+        h[i, expr.clamp(A[i, r.x], 0, 3)] += p[i, r.x]
+        out[i, j] = h[i, expr.clamp(j, 0, 3)]
+        return out[:M, :N]
+
+    s = Schedule(made(counted))
+    s["h"].compute_at("out.i")
+    s["p"].compute_at("out.i")
+    s["h.update"].rfactor("x", "part")
+    assert s.state.funcs["part"].compute == s.state.funcs["h"].compute
+    good(s)
+
+
+def test_elements_of_their_own_are_no_partial_results():
+    def rows(A: i32[M, N]):
+        i, j = variables("i j")
+        f = func("f")
+        f[i, j] = A[i, j]
+        k = rdom(k=N).k
+        f[i, k] += A[i, 0]
+        return f[:M, :N]
+
+    s = Schedule(made(rows))
+    s["f.update"].split("k", "ko", "ki", 4)
+    for loop in ("ko", "ki"):
+        refused(s, "rfactor-scatter", lambda loop=loop: s["f.update"].rfactor(loop, "part"))
