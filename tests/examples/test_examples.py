@@ -25,6 +25,7 @@ SMALL: dict[str, dict[str, int]] = {
     "equalise": {"rows": 70},
     "fft": {"B": 11, "length": 32},
     "gauss_seidel": {"H": 9, "W": 21, "sweeps": 3},
+    "decode_step": {"B": 2, "H": 2, "G": 3, "N": 270, "D": 20},
     "gemm": {"M": 45, "N": 70, "K": 550},
     "harris": {"rows": 70, "columns": 300},
     "heat": {"H": 50, "W": 41},
