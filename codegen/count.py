@@ -102,7 +102,7 @@ class Counts:
         for name, s in self.stages.items():
             rows.append((name, *map(_number, (s.evaluations, s.spare, sum(s.loads.values()), sum(s.stores.values())))))
         parts = [f"{self.kernel}{f' ({sizes})' if sizes else ''}", columns(rows, left=1)]
-        rows = [("tensor", "loads", "stores", "allocated", "bytes")]
+        rows: list[tuple[str, ...]] = [("tensor", "loads", "stores", "allocated", "bytes")]
         for name in dict.fromkeys((*self.loads, *self.stores, *self.allocations)):
             a = self.allocations.get(name)
             made = ("", "") if a is None else (_number(a.count), _number(a.bytes))

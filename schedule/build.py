@@ -324,10 +324,6 @@ class Builder:
 
     # Storage ------------------------------------------------------------------------------------------------
 
-    def stored_inside(self, name: str) -> Site:
-        """The loops around the place where a Func is stored."""
-        return self._site(self.state.funcs[name].stored)
-
     def storages(self, name: str) -> tuple[Storage, ...]:
         """The buffers of a Func at the place where it is stored."""
         fs, built = self.state.funcs[name], self.funcs[name]
@@ -417,7 +413,7 @@ class Builder:
             items.append(self.stage(s))
         ahead = built.state.slots > 1
         made = Produce("produce", name, built.state.func, built.region, sequence(*items), asynchronous=ahead,
-                       points=stage_points(self, stages), **window(self, name))  # fmt: skip
+                       points=stage_points(self, stages), **window(built, self._site(built.state.stored)))  # fmt: skip
         return Guard(built.guard, made) if built.guard is not ir.TRUE and name in self.exposed else made
 
     def stage(self, s: Stage) -> NestNode:

@@ -13,7 +13,7 @@ from tilewright.schedule.ranges import StageRanges
 from tilewright.schedule.state import Stage
 
 if TYPE_CHECKING:
-    from tilewright.schedule.build import Builder
+    from tilewright.schedule.build import Builder, Built, Site
 
 
 def stage_points(b: Builder, stages: Iterable[Stage], alone: bool = True) -> tuple[Points, ...]:
@@ -50,12 +50,11 @@ def box_points(stage: str, f: Func, box: Box) -> Points:
     return Points(stage, tuple(ir.var(f"axis {k}") for k in range(f.rank)), box)
 
 
-def window(b: Builder, name: str) -> dict[str, Any]:
-    """Of a Func whose window slides: the whole window, and the loops outside of its storage."""
-    built = b.funcs[name]
+def window(built: Built, stored: Site) -> dict[str, Any]:
+    """Of a Func whose window slides: the whole window, and the loops around its storage."""
     if built.needed == built.region:
         return {}
-    return {"needed": built.needed, "kept": tuple(x.var for x in b.stored_inside(name))}
+    return {"needed": built.needed, "kept": tuple(x.var for x in stored)}
 
 
 def assignment(
@@ -75,6 +74,7 @@ def _spare(b: Builder, s: Stage, ranges: StageRanges, tensor: Tensor) -> Node:
     if s.key[1] < 0 and built.asked:
         for v, asked, whole in zip(body.lhs, built.asked, built.needed, strict=True):
             if v in ranges.values and asked is not whole and asked != whole:
+                assert asked.lo is not None and asked.hi is not None
                 i = ranges.values[v]
                 found += (simplify.compare("lt", i, asked.lo), simplify.compare("gt", i, asked.hi))
     out: Node = ir.FALSE

@@ -24,7 +24,7 @@ def f_add(a, b):
 
 def counted(p: Program, size: int, *lengths: int) -> Tally:
     arrays = [np.zeros(n, np.float32) for n in lengths]
-    return decode_counters(p, run_counted(p, arrays, sizes=[size]))
+    return decode_counters(p, run_counted(p, arrays, sizes=[size]).tolist())
 
 
 def test_loads_and_stores_in_all_forms():

@@ -202,7 +202,7 @@ def by_exact(seed: int, m: Mutant) -> str:
         run = instrumented.run(s.pipeline, s.state, sizes, "contract", arrays)
         testing.assert_bitwise(run.result, reference.run(s.pipeline, bind(s.pipeline, (), arrays)), zeros=True)
         if m.family == "online":
-            (block,) = (int(v) for d in s.directives for k, v in d.options if k == "by")
+            (block,) = (int(str(v)) for d in s.directives for k, v in d.options if k == "by")
             done, needed = run.tally.evaluations["l.repair"], _changes(arrays["X"], block)
             assert done == needed, f"{done} repairs where {needed} are needed"
     except Exception as e:
