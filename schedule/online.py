@@ -95,6 +95,9 @@ def _check_member(state: State, name: str, over: str) -> None:
     if stage.write_cache is not None or any(x.name == over and x.mode != "serial" for x in stage.loops):
         raise refuse(f"{state.address(stage.key)} has a tile, or its loop {over} is no ordinary one", "online-loops",
                      "say online first: later directives are about the block")  # fmt: skip
+    if stage.branches:
+        raise refuse(f"{state.address(stage.key)} has several forms ({', '.join(b.name for b in stage.branches)})",
+                     "online-loops", "members of a group have one form: leave specialize out")  # fmt: skip
 
 
 def _check_together(state: State, members: tuple[str, ...]) -> None:

@@ -405,3 +405,14 @@ def test_blocks_of_an_inner_variable_change_the_order(over, t):
         testing.assert_within_bound(total, total.compile(s)(a), a)
     else:
         testing.assert_bitwise(total.compile(s, mode="strict")(a), total.reference(a))
+
+
+def test_members_have_one_form():
+    """A form of the whole update is none of a block: refused whichever comes first."""
+    s = sums.schedule()
+    s["l.update"].specialize("N > 2", "big")
+    refused(s, "online-loops", lambda: s.online(["m", "l"], over="k", block=2), "several forms (big)")
+    t = sums.schedule()
+    t.online(["m", "l"], over="k", block=2)
+    for stage in ("m.update", "l.repair", "l.update"):
+        refused(t, "specialize-shared", lambda stage=stage: t[stage].specialize("N > 2", "big"))
