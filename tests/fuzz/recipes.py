@@ -198,7 +198,7 @@ def streamed(s: Schedule, choose: Choose, k: int) -> None:
     name = pick(choose, names)
     materialised(s, name)
     x = s.state.stages_of(name)[0]
-    if all(y.mode != "vectorize" for y in x.loops):
+    if x.loops and all(y.mode != "vectorize" for y in x.loops):
         handle(s, x).vectorize(x.loops[-1].name, pick(choose, [2, 4, 8]))
     s[name].stream_stores()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.fuzz.covering import IMPOSSIBLE
-from tests.fuzz.found import FOUND
+from tests.fuzz.found import FOUND, OWN_MISTAKES
 from tests.fuzz.store import Row, Store
 from tilewright.schedule.directives.kinds import KINDS, TAILS
 
@@ -132,8 +132,9 @@ def _found(rows: list[Row]) -> str:
     failed = sum(r.outcome == "FAILED" for r in rows)
     lines = [
         "", "## What was found\n",
-        f"{failed} trials failed, by versions of the library as they were then. Their causes, and the tests that stand for "
-        "each kind:\n",
+        f"{failed} trials failed, with the library as it was at that time; in {OWN_MISTAKES} of them the fuzzer was wrong. "
+        "The causes of the others and of failures in longer\ntrials beside the campaign, and the tests that stand for each "
+        "kind:\n",
         "| cause | it gave | test |", "|---|---|---|",
         *(f"| {f.what} | {f.became} | {f'`{f.test}`' if f.test else 'open'} |" for f in FOUND),
     ]  # fmt: skip
