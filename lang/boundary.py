@@ -45,7 +45,7 @@ def _extended(
 ) -> Func:
     ranges = _ranges(tensor, bounds)
     f = automatic(name or f"{tensor.name}_{base}")
-    at = tuple(Var(f"x{k}") for k in range(len(ranges)))
+    at = _axes(tensor, len(ranges))
     fixed = tuple(
         i if r is None else expr.select(expr.inside(i, *r), i, repair(i, *r)) for i, r in zip(at, ranges, strict=True)
     )
@@ -56,6 +56,12 @@ def _extended(
 def repeat_edge(tensor: Any, *bounds: Any, name: str | None = None) -> Func:
     """Beyond an edge, the nearest element. Bounds (start, stop) an axis; an array's own extents by default."""
     return _extended(tensor, bounds, "edge", name, lambda i, lo, hi: expr.clamp(i, lo, hi - 1))
+
+
+def _axes(tensor: Any, rank: int) -> tuple[Var, ...]:
+    """The variables of what is extended, so that its loops have the same names; `x0`, `x1`, ... for an array."""
+    args = tensor.args if isinstance(tensor, Func) else ()
+    return tuple(Var(args[k].attr if args else f"x{k}") for k in range(rank))
 
 
 def wrap_around(tensor: Any, *bounds: Any, name: str | None = None) -> Func:
@@ -89,7 +95,7 @@ def constant_exterior(tensor: Any, value: Any, *bounds: Any, name: str | None = 
     """Beyond an edge, `value`. Reads only inside."""
     ranges = _ranges(tensor, bounds)
     f = automatic(name or f"{tensor.name}_padded")
-    at = tuple(Var(f"x{k}") for k in range(len(ranges)))
+    at = _axes(tensor, len(ranges))
     held: Any = None
     for i, r in zip(at, ranges, strict=True):
         if r is not None:
