@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 
 from tests.fuzz.covering import IMPOSSIBLE
@@ -109,7 +110,7 @@ def _table(kinds: Counter[str], found: Counter[tuple[str, str]]) -> str:
         cells = ["impossible" if (t, k) in IMPOSSIBLE else str(found[(t, k)]) for t in TAILS]
         lines.append(f"| `{k}` | {kinds[k]} | {' | '.join(cells)} |")
     special = ", ".join(f"`{k}` {n}" for k, n in sorted(kinds.items()) if k not in KINDS)
-    return "\n".join(lines) + f"\n\nSpecial uses, in those trials that told them apart: {special}.\n\n"
+    return "\n".join(lines) + "\n\n" + _wrapped(f"Special uses, in trials that told them apart: {special}.") + "\n\n"
 
 
 def _impossible() -> str:
@@ -121,21 +122,27 @@ def _impossible() -> str:
 def _refusals(rows: list[Row]) -> str:
     codes: Counter[str] = Counter(c.rpartition(": ")[2] for r in rows for c in r.refused)
     tried, legal = sum(codes.values()), codes.pop("None", 0)
-    return (
-        f"### Illegal directives\n\n{tried} were tried; {legal} turned out legal, the others were refused with "
-        f"{len(codes)} different codes, and left the schedule as it was.\n\n"
-        + ", ".join(f"{c} {n}" for c, n in codes.most_common(40)) + "\n"
-    )  # fmt: skip
+    intro = (
+        f"{tried} were tried; {legal} turned out legal, the others were refused with {len(codes)} different codes, and left "
+        "the schedule as it was."
+    )
+    shown = ", ".join(f"{c} {n}" for c, n in codes.most_common(40))
+    return f"### Illegal directives\n\n{_wrapped(intro)}\n\n{_wrapped(shown)}\n"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 118, break_on_hyphens=False, break_long_words=False)
 
 
 def _found(rows: list[Row]) -> str:
     failed = sum(r.outcome == "FAILED" for r in rows)
-    lines = [
-        "", "## What was found\n",
+    intro = (
         f"{failed} trials failed, with the library as it was at that time; in {OWN_MISTAKES} of them the fuzzer was wrong. "
-        "The causes of the others and of failures in longer\ntrials beside the campaign, and the tests that stand for each "
-        "kind:\n",
-        "| cause | it gave | test |", "|---|---|---|",
+        "The causes of the others and of failures in longer trials beside the campaign, and the tests that stand for each "
+        "kind:"
+    )
+    lines = [
+        "", "## What was found\n", _wrapped(intro), "", "| cause | it gave | test |", "|---|---|---|",
         *(f"| {f.what} | {f.became} | {f'`{f.test}`' if f.test else 'open'} |" for f in FOUND),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
