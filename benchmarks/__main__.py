@@ -46,7 +46,7 @@ def main() -> int:
     )
     if not 1 <= args.threads <= len(available):
         parser.error(f"--threads must be 1..{len(available)} here")
-    _pin(available[-args.threads :])
+    pin(available[-args.threads :])
     if not args.json:
         print(f"{'case':22} {'ours':>10}  {'peer':32} {'peer':>10}  peer/ours  ({args.threads} threads)")
     for result in _run(chosen, args.threads, args.rounds):
@@ -58,7 +58,7 @@ def _selects(word: str, name: str) -> bool:
     return name == word or name.startswith(word + "-")
 
 
-def _pin(processors: list[int]) -> None:
+def pin(processors: list[int]) -> None:
     """All threads to these processors, and every library to as many threads; before any of them is imported."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, processors)

@@ -53,12 +53,12 @@ def shown(seconds: float) -> str:
 def measure(case: Case, threads: int, rounds: int | None = None) -> Result:
     """Judge the values, warm up, then run ours and the peer in turns: both see the same state of the machine."""
     case.check()
-    counts = {run: _repetitions(run) for run in (case.ours, case.peer)}
+    counts = {run: repetitions(run) for run in (case.ours, case.peer)}
     times: dict[Callable[[], Any], list[float]] = {case.ours: [], case.peer: []}
     start = time.perf_counter()
     while True:
         for run, count in counts.items():
-            times[run].append(_sample(run, count))
+            times[run].append(sample(run, count))
         done = len(times[case.ours])
         if done >= rounds if rounds is not None else (done >= 15 and time.perf_counter() - start > BUDGET):
             break
@@ -66,13 +66,13 @@ def measure(case: Case, threads: int, rounds: int | None = None) -> Result:
     return Result(case.name, ours, case.peer_name, peer, peer / ours, done, threads)
 
 
-def _repetitions(run: Callable[[], Any]) -> int:
+def repetitions(run: Callable[[], Any]) -> int:
     run()
-    one = _sample(run, 1)
+    one = sample(run, 1)
     return max(1, round(LEAST_SECONDS / max(one, 1e-8)))
 
 
-def _sample(run: Callable[[], Any], count: int) -> float:
+def sample(run: Callable[[], Any], count: int) -> float:
     """Seconds of one run, over `count` of them."""
     start = time.perf_counter()
     for _ in range(count):

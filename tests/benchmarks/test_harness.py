@@ -28,3 +28,12 @@ def test_wrong_arguments() -> None:
     for arguments in (["frob"], ["call", "--threads", "0"], ["call", "--threads", "100000"]):
         done = run(*arguments)
         assert done.returncode == 2 and "error:" in done.stderr
+
+
+def test_every_example_has_a_real_size() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gallery", "frob"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    listed = done.stderr.split("there are ")[1].strip().split(", ")
+    assert set(listed) == {f.stem for f in (ROOT / "examples").glob("*.py")}
