@@ -15,6 +15,7 @@ class Sites:
     def __init__(self, state: State):
         self.state = state
         self._around: dict[str, list[Site]] = {}
+        self._open: set[str] = set()
 
     def chain(self, s: Stage) -> list[Site]:
         """The loops around a stage's innermost body, outermost first (an inlined stage stands in its consumers).
@@ -36,19 +37,39 @@ class Sites:
 
     def around(self, name: str) -> list[Site]:
         """The loops around the place where a Func is computed (of an inlined one: around all its uses)."""
-        if name not in self._around:
-            self._around[name] = []  # what stands in itself, in a circle, stands nowhere
-            place = self.state.funcs[name].compute
-            if place.kind == "inline":
-                self._around[name] = self.common(self.state.funcs[name].func)
-            elif place.kind == "at":
-                assert place.stage is not None and place.loop is not None
-                chain = self.chain(self.state.stages[place.stage])
-                here = (place.stage, place.loop)
-                self._around[name] = chain[: chain.index(here) + 1] if here in chain else []
+        known = name in self._around or name in self._open
+        waiting = [] if known else [name]  # chains may be long: what stands further out is worked out first
+        while waiting:
+            top = waiting[-1]
+            later = [n for n in self._outer(top) if n not in self._around and n not in self._open and n != top]
+            self._open.add(top)
+            if later:
+                waiting += later
             else:
-                self._around[name] = []
-        return self._around[name]
+                self._around.setdefault(top, self._worked_out(top))
+                self._open.discard(waiting.pop())
+        return self._around.get(name, [])  # what stands in itself, in a circle, stands nowhere
+
+    def _outer(self, name: str) -> list[str]:
+        """The Funcs in whose loops a Func may stand."""
+        place = self.state.funcs[name].compute
+        if place.kind == "at":
+            stages = [self.state.stages[place.stage]] if place.stage is not None else []
+        else:
+            stages = self.state.consumers(self.state.funcs[name].func) if place.kind == "inline" else []
+        groups = (self.state.block_of(s.key) for s in stages)
+        return [s.key[0] if g is None else g.name for s, g in zip(stages, groups, strict=True)]
+
+    def _worked_out(self, name: str) -> list[Site]:
+        place = self.state.funcs[name].compute
+        if place.kind == "inline":
+            return self.common(self.state.funcs[name].func)
+        if place.kind == "at":
+            assert place.stage is not None and place.loop is not None
+            chain = self.chain(self.state.stages[place.stage])
+            here = (place.stage, place.loop)
+            return chain[: chain.index(here) + 1] if here in chain else []
+        return []
 
     def common(self, f: Tensor) -> list[Site]:
         """The loops around all uses of a Func, outermost first."""

@@ -95,10 +95,13 @@ def hoisted(name: str, between: Site, made: Storages) -> Storages:
 
 
 def ring(made: Storages, x: Range, slots: int) -> Storages:
-    """Buffers of several slots; the slot is the number of iterations since the loop was entered, modulo their number."""
+    """Buffers of several slots, which iterations use one after the other. The slots are counted from where the loop
+    starts as far as sizes say: where data say that it starts later, another slot is the first one."""
     if x.guards:
         raise refuse(f"iterations of {x.name} may be left out, so that its ring has no order", "ring-guards",
                      "double_buffer a loop whose iterations all run",
                      about=("double_buffer", made[0].tensor.name))  # fmt: skip
-    turn = simplify.mod(simplify.sub(x.var, x.start), integer(slots))
+    first = x.interval.lo
+    assert first is not None
+    turn = simplify.mod(simplify.sub(x.var, first), integer(slots))
     return tuple(replace(s, slots=slots, turn=turn) for s in made)

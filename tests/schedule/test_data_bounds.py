@@ -108,7 +108,18 @@ SCHEDULES = (plain, split, tails, lanes, held, threads, parts, in_lanes, staged,
 
 
 @pytest.mark.parametrize("what", CONDITIONS)
-@settings(max_examples=12, deadline=None)
+def test_every_schedule(what):
+    k = kernel(what, tw.i64, False)
+    x = np.arange(5 * 13).reshape(5, 13) + 1
+    lengths = np.array([3, 13, 0, np.iinfo(np.int64).max, -2])
+    expected = k.reference(x, lengths)
+    for schedule in SCHEDULES:
+        s = schedule(k.schedule())
+        np.testing.assert_array_equal(k.compile(s)(x, lengths), expected, err_msg=f"{schedule.__name__}\n{s.loops()}")
+
+
+@pytest.mark.parametrize("what", CONDITIONS)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_values(what, data):
     t = data.draw(st.sampled_from(sorted(TYPES)))
