@@ -62,8 +62,18 @@ def _most(trips: Node, around: Loops) -> Node:
     """The largest trip count over the loops around; a small number where it depends on data."""
     top: Node | None = trips
     for var, r in reversed(around):
-        top = None if top is None else bounds(top, {var: r}).hi
+        short = None if top is None else _short(top)
+        top = None if short is None else bounds(short, {var: r}).hi
     if top is None:
         return integer(16)
     known = [t for t in ir.spread(top, "min") if not ir.leaves((t,), "load") and not ir.leaves((t,), "var")]
     return functools.reduce(simplify.minimum, known) if known else integer(16)
+
+
+_LONGEST = 60  # nodes of what is looked at: this is an estimate
+
+
+def _short(n: Node) -> Node | None:
+    """What a minimum does not exceed, of its terms that are short; None where there are none."""
+    terms = [t for t in ir.spread(n, "min") if sum(1 for _ in ir.postorder((t,))) <= _LONGEST]
+    return functools.reduce(simplify.minimum, terms) if terms else None

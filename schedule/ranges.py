@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from types import MappingProxyType
 
 from tilewright.lang import ir, simplify
@@ -86,15 +87,40 @@ def _within(r: Interval, whole: Interval) -> Interval:
 
 
 def project(r: Interval, loops: tuple[Range, ...]) -> Interval:
-    """The range over all iterations of `loops` (innermost last); their own bounds may depend on outer ones."""
+    """The range over all iterations of `loops` (innermost last); their own bounds may depend on outer ones.
+
+    Terms are taken apart before a loop's range is put in: what a minimum and the rest of a sum share cancels.
+    """
     lo, hi = r.lo, r.hi
     for x in reversed(loops):
         env = {x.var: x.interval}
         if lo is not None and x.var in ir.variables(lo):
-            lo = bounds(lo, env).lo
+            ends = [bounds(t, env).lo for t in _apart(lo, "max", x.var)]
+            lo = reduce(simplify.maximum, known) if (known := [e for e in ends if e is not None]) else None
         if hi is not None and x.var in ir.variables(hi):
-            hi = bounds(hi, env).hi
+            ends = [bounds(t, env).hi for t in _apart(hi, "min", x.var)]
+            hi = reduce(simplify.minimum, known) if (known := [e for e in ends if e is not None]) else None
     return Interval(lo, hi)
+
+
+_MOST_APART = 16  # terms of one sum of minima (or maxima) that are looked at one by one
+
+
+def _apart(n: Node, op: str, v: Node) -> list[Node]:
+    """Expressions whose minimum (or maximum) is `n`, those that contain `v` with sums distributed."""
+    out, todo = [], [n]
+    while todo:
+        m = todo.pop()
+        coefs, c = simplify.linear(m)
+        t = next((t for t, k in coefs.items() if t.op == (op if k > 0 else _OTHER[op]) and v in ir.variables(t)), None)
+        if t is None:
+            out.append(m)
+        else:
+            rest = simplify.from_linear({u: k for u, k in coefs.items() if u is not t}, c)
+            todo += [simplify.add(rest, simplify.mul(x, integer(coefs[t]))) for x in ir.spread(t, t.op)]
+        if len(out) + len(todo) > _MOST_APART:
+            return [n]
+    return out
 
 
 def extent(r: Interval) -> Node:
@@ -106,7 +132,9 @@ def extent(r: Interval) -> Node:
 def constant_extent(r: Interval, loops: tuple[Range, ...] = ()) -> int | None:
     """The smallest constant found that the extent of `r` provably doesn't exceed, or None."""
     assert r.lo is not None and r.hi is not None
-    best = _top_by_cases(extent(r), loops, [_MOST_TERMS])
+    n = extent(r)
+    found = _constants([_top(n, loops, [_MOST_TERMS]), _top_by_cases(n, (), [_MOST_TERMS]) if loops else None])
+    best = min(found) if found else _top_by_cases(n, loops, [_MOST_TERMS])
     return None if best is None else max(best, 0)
 
 
@@ -122,30 +150,30 @@ def _top(n: Node, loops: tuple[Range, ...], budget: list[int]) -> int | None:
     budget[0] -= 1
     if budget[0] < 0:
         return None
-    over = project(Interval(ZERO, n), loops).hi if loops else n
-    found = [over.attr] if over is not None and over.op == "const" else []
+    if n.op == "const":
+        return n.attr
     coefs, c = simplify.linear(n)
     every = next((t for t, k in coefs.items() if t.op == ("max" if k > 0 else "min")), None)
     some = next((t for t, k in coefs.items() if t.op == "min" and k > 0), None)
     some = some or next((t for t, k in coefs.items() if t.op == "max" and k < 0), None)
-    if every is not None or some is not None:
-        t = every or some
-        assert t is not None
-        rest = simplify.from_linear({u: k for u, k in coefs.items() if u is not t}, c)
-        terms = [simplify.add(rest, simplify.mul(x, integer(coefs[t]))) for x in ir.spread(t, t.op)]
-        tops = _constants(_top(x, loops, budget) for x in terms)
-        if every is None:
-            found += tops
-        elif len(tops) == len(terms):
-            found.append(max(tops))
-    elif over is not None and over is not n:
-        found += _constants([_top(over, (), budget)])
-    return min(found, default=None)
+    t = every or some
+    if t is None:
+        over = project(Interval(ZERO, n), loops).hi if loops else None
+        return None if over is None or over is n else _top(over, (), budget)
+    rest = simplify.from_linear({u: k for u, k in coefs.items() if u is not t}, c)
+    terms = [simplify.add(rest, simplify.mul(x, integer(coefs[t]))) for x in ir.spread(t, t.op)]
+    tops = _constants(_top(x, loops, budget) for x in terms)
+    if every is None:
+        return min(tops, default=None)
+    return max(tops) if len(tops) == len(terms) else None
 
 
 def _top_by_cases(n: Node, loops: tuple[Range, ...], budget: list[int]) -> int | None:
     """The same; where that finds nothing, by what an extreme inside another one is: one of its terms, everywhere."""
     found = _top(n, loops, budget)
+    if found is None and loops:
+        over = project(Interval(ZERO, n), loops).hi
+        found = over.attr if over is not None and over.op == "const" else None
     if found is not None or budget[0] < 0:
         return found
     outer = [a for t in simplify.linear(n)[0] if t.op in ("min", "max") for a in ir.spread(t, t.op)]
@@ -330,8 +358,9 @@ def _made_up(
 
 
 def nonnegative(n: Node) -> list[Node]:
-    """n >= 0 as conditions that are linear where possible: one for each term of a `min` in it."""
-    return [simplify.compare("ge", t, ZERO) for t in spread(n, "min")]
+    """n >= 0 as conditions that are linear where possible: one for each term of a `min` in it that can decide."""
+    least = reduce(simplify.minimum, spread(n, "min"))
+    return [simplify.compare("ge", t, ZERO) for t in ir.spread(least, "min")]
 
 
 def as_ge0(c: Node) -> Node | None:
