@@ -51,13 +51,30 @@ def _compile(e: Extern) -> Any:
     result, *args = (getattr(numba, wide(t).np.name) for t in (e.result, *e.args))
     try:
         # divisions as NumPy's scalars have them: no exceptions in native code
-        return numba.cfunc(result(*args), error_model="numpy")(e.function)
+        made = numba.cfunc(result(*args), error_model="numpy")(e.function)
     except Exception as problem:  # Numba's own errors are of many classes
         lines = [x.strip() for x in str(problem).split("\n") if x.strip()]
         raise CompileError(
             f"Numba can't compile the function {e.name}: {' '.join(lines[:3])}", code="extern.compile",
             where=user_location(), hint="it takes and gives numbers; see Numba's supported Python features",
         ) from problem  # fmt: skip
+    if _may_raise(made.inspect_llvm()):
+        raise CompileError(
+            f"the function {e.name} may raise an exception, which native code can't pass on",
+            code="extern.raises",
+            where=user_location(),
+            hint="give a number for every argument, such as nan; in place of an `if` that raises, a value of its own",
+        )
+    return made
+
+
+def _may_raise(code: str) -> bool:
+    """Whether a function, the first one of Numba's optimised code, ever returns the status of an exception."""
+    start = code.index("define ")
+    ends = [
+        line.strip() for line in code[start : code.index("\n}", start)].split("\n") if line.strip().startswith("ret ")
+    ]
+    return any(end != "ret i32 0" for end in ends)
 
 
 __all__ = ["addresses", "symbol", "symbols"]

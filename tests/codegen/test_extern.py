@@ -199,6 +199,33 @@ def test_bounds_prove_nothing():
         testing.assert_within_bound(damped, damped(a, b), a, b)
 
 
+@pytest.mark.parametrize("raising", [True, False])
+def test_functions_that_may_raise_are_refused(raising):
+    def careful(x):
+        if x < 0:
+            if raising:
+                raise ValueError("below zero")
+            return np.nan
+        return x**0.5 + 1 / x
+
+    called = tw.extern(careful, result=tw.f64, args=(tw.f64,))
+
+    @tw.kernel
+    def k(x: tw.f64[N]):
+        i = tw.vars("i")
+        f = tw.func("f")
+        f[i] = called(x[i])
+        return f[:N]
+
+    x = np.array([1.0, -2.0, 4.0, 0.0])
+    if raising:
+        with pytest.raises(tw.CompileError, match="the function careful may raise") as caught:
+            k(x)
+        assert caught.value.code == "extern.raises"
+    else:
+        np.testing.assert_array_equal(k(x), [2.0, np.nan, 2.25, np.inf])
+
+
 def test_numba_is_imported_only_where_such_a_kernel_is_compiled():
     code = (
         "import sys, numpy as np, tilewright as tw\n"
