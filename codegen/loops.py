@@ -153,7 +153,8 @@ class View:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call(Stmt):
-    """Stage number `number` of the kernel's user, a function called `name`, computes a part of `stage`. `arguments`: the views of a box's components, or a scalar."""
+    """Stage number `number` of the kernel's user, a function called `name`, computes a part of `stage`. `arguments`:
+    the views of a box's components, or a scalar."""
 
     stage: str
     number: int

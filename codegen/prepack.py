@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from tilewright.codegen.physical import pack, physical_shape
 from tilewright.lang.binding import bind, exported
-from tilewright.lang.errors import ArgumentError, user_location
+from tilewright.lang.errors import ArgumentError, ScheduleError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.layout import parse_index_map
 
@@ -70,6 +71,11 @@ class Packed:
         `verify` reads them all and compares with the header. Raises ArgumentError (argument.packed-file) for files
         that are damaged or do not belong together.
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise ArgumentError(
+                f"{path!r} is no path", code="argument.packed-file", where=user_location(),
+                hint="give the path that `save` was given",
+            )  # fmt: skip
         path = Path(path)
         try:
             header = json.loads(_beside(path, ".json").read_text(encoding="utf-8"))
@@ -79,7 +85,7 @@ class Packed:
             dtype, shape = _dtype(header["dtype"]), tuple(int(n) for n in header["shape"])
             expected = physical_shape(parse_index_map(header["layout"]), shape)
             fields = {k: str(header[k]) for k in ("parameter", "layout", "kernel", "schedule", "content")}
-        except (OSError, ValueError, KeyError, TypeError) as e:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, ScheduleError) as e:
             raise _damaged(path, str(e)) from None
         if data.dtype != dtype and data.dtype.itemsize == dtype.itemsize:
             data = data.view(dtype)

@@ -153,9 +153,22 @@ class Schedule:
         return self.apply(Directive("constrain", operands=(condition,)))
 
     def allows(self, **values: int) -> bool:
-        """Whether these values of knobs (the others as they are) keep all constraints."""
+        """Whether these values of knobs (the others as they are) are among their choices and keep all constraints.
+
+        Raises ScheduleError (`unknown-knob`) for a name that no knob has.
+        """
+        self._check_knobs(values)
+        choices = {d.operands[0]: d.option("of") for d in self.directives if d.kind == "knob"}
+        if any(not isinstance(v, int) or v < 1 or (choices[k] and v not in choices[k]) for k, v in values.items()):
+            return False
         knobs = {k: v for k, v in {**self.knobs, **values}.items() if isinstance(v, int)}
         return all(holds(d.operands[0], knobs) for d in self.directives if d.kind == "constrain")
+
+    def _check_knobs(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self.knobs:
+                known = f"known: {', '.join(self.knobs)}" if self.knobs else "this schedule has no knobs"
+                raise refuse(f"there is no knob {name!r}", "unknown-knob", known)
 
     @property
     def knobs(self) -> dict[str, Value]:
@@ -165,10 +178,7 @@ class Schedule:
 
     def with_knobs(self, **values: int) -> Schedule:
         """The same directives with other values of knobs, carried out anew."""
-        for name in values:
-            if name not in self.knobs:
-                known = f"known: {', '.join(self.knobs)}" if self.knobs else "this schedule has no knobs"
-                raise refuse(f"there is no knob {name!r}", "unknown-knob", known)
+        self._check_knobs(values)
 
         def changed(d: Directive) -> Directive:
             if d.kind != "knob" or d.operands[0] not in values:

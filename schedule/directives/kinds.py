@@ -7,9 +7,11 @@ defaults left out, options in the order of the table.
 from __future__ import annotations
 
 import keyword
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilewright.schedule.constraints import canonical_constraint
 from tilewright.schedule.directive import Directive, KnobRef, Value
@@ -192,12 +194,23 @@ def _factor(state: State, key: str, value: Value) -> Value:
         return value
     if isinstance(value, tuple):
         raise refuse(f"{_said(key, value)}: one factor is wanted, not {len(value)}", "factor", _POSITIVE)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    n = _whole(value)
+    if n is None or n < 1:
         legal = _KNOB if key == "=" else _POSITIVE
         raise refuse(f"{_said(key, value)}: a factor is a positive integer", "factor", legal)
-    if value > LARGEST_FACTOR:
+    if n > LARGEST_FACTOR:
         raise refuse(f"{_said(key, value)} is too large for a factor", "factor", f"at most {LARGEST_FACTOR}")
-    return int(value)
+    return n
+
+
+def _whole(value: Any) -> int | None:
+    """An integer of Python's or NumPy's; None for anything else."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    try:
+        return operator.index(value)
+    except Exception:  # symbols refuse it with an error of their own
+        return None
 
 
 _POSITIVE = "1, 2, 3, ...: constants or knobs; sizes are known at the call only"
@@ -210,15 +223,17 @@ def _said(key: str, value: Value) -> str:
 
 
 def _count(state: State, key: str, value: Value) -> Value:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    n = _whole(value)
+    if n is None or n < 0:
         raise refuse(f"{key} {value!r}: a number of iterations is an integer >= 0", "factor", "0, 1, 2, ...")
-    return int(value)
+    return n
 
 
 def _integer(state: State, key: str, value: Value) -> Value:
-    if isinstance(value, bool) or not isinstance(value, int):
+    n = _whole(value)
+    if n is None:
         raise refuse(f"{key} {value!r} is no integer", "factor", "such as -1, 0 or 16")
-    return int(value)
+    return n
 
 
 def _factors(state: State, key: str, value: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +32,9 @@ def test_values_that_break_it_are_refused(golden):
     assert "a * b <= 64 does not hold: a = 16, b = 8" in str(caught.value)
     assert s.with_knobs(a=16, b=4).knobs == {"a": 16, "b": 4}
     assert s.allows(a=8) and not s.allows(a=16) and s.allows(a=16, b=4)
+    assert not s.allows(a=3) and not s.allows(a="x") and not s.allows(b=0)
+    refused(s, "unknown-knob", lambda: s.allows(z=3), "there is no knob 'z'", "known: a, b")
+    assert s.with_knobs(a=np.int64(8)).knobs["a"] == 8
     with pytest.raises(ScheduleError, match="does not hold"):
         parse_schedule(str(s).replace("knob b = 8", "knob b = 32"), s.pipeline)
 

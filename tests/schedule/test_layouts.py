@@ -225,6 +225,17 @@ def test_saved_and_mapped(tmp_path):
         Packed.load(tmp_path / "weights", verify=True)
     with pytest.raises(ArgumentError, match="holds no packed array"):
         Packed.load(tmp_path / "nothing")
+    for broken in (b"", b"\x93NUMPY", b"nothing of the kind"):
+        (tmp_path / "weights.npy").write_bytes(broken)
+        with pytest.raises(ArgumentError, match="holds no packed array"):
+            Packed.load(tmp_path / "weights")
+    for path in (None, 3):
+        with pytest.raises(ArgumentError, match="is no path"):
+            Packed.load(path)
+    header["layout"] = "k j ->"
+    (tmp_path / "weights.json").write_text(json.dumps(header))
+    with pytest.raises(ArgumentError, match="holds no packed array"):
+        Packed.load(tmp_path / "weights")
 
 
 def test_bfloat16_survives_the_file(tmp_path):
