@@ -75,9 +75,7 @@ def cache_read(state: State, d: Directive) -> State:
     made = FuncState(copy, place, None, memory, layout, "cache_read", placed=True)
     assert copy.init is not None
     if not state.consumers(copy):
-        address = state.address(readers[0].key)
-        raise refuse(f"{address} reads {source.name} only in its where(), which is not staged", "not-read",
-                     f"stage {source.name} for stages whose values read it; a where() reads the original")  # fmt: skip
+        _refuse_condition(state, readers[0], source.name)
     return state.with_func(made).with_stage(make_stage(copy.init))
 
 
@@ -94,8 +92,17 @@ def _readers(state: State, d: Directive, owner: Stage | None) -> list[Stage]:
         if s.key[0] != name and name in tensors_of((*s.definition.lhs, *s.definition.values))
     ]  # fmt: skip
     if not found:
+        for s in state.stages.values():
+            _refuse_condition(state, s, name)
         raise refuse(f"nothing reads {name}", "not-read", "name an array or a Func that a stage reads")
     return found
+
+
+def _refuse_condition(state: State, s: Stage, name: str) -> None:
+    """Raise ScheduleError if a stage reads the tensor `name` in its where() only, for the original is read there."""
+    if name in tensors_of(s.definition.predicates):
+        raise refuse(f"{state.address(s.key)} reads {name} only in its where(), which is not staged", "not-read",
+                     f"stage {name} for stages whose values read it; a where() reads the original")  # fmt: skip
 
 
 @directive("cache_write", "func", options=(_AT, Option("in", "memory", default="reg", shown=True), _NAME, _LAYOUT))
@@ -237,6 +244,8 @@ def _read_by(state: State, s: Stage, name: str) -> Array | Func:
     found.pop(s.key[0], None)
     if isinstance(t, (Array, Func)) and t is not s.definition.func:
         return t
+    if t is None:
+        _refuse_condition(state, s, name)
     address = state.address(s.key)
     own = [(n, f) for n, f in found.items() if isinstance(f, Func) and n in state.funcs]
     deeper = [n for n, f in own if name in _reaching(state, f)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tilewright as tw
 from tests.schedule.algorithms import ALL, blur, convolution, edge_blur, largest, matmul, triangle
 from tests.schedule.helpers import good, refused
 from tilewright.schedule.schedule import Schedule
@@ -100,3 +101,21 @@ def test_predicates_read_the_original():
     s = Schedule(triangle())
     s.cache_read("A", at="t.update.y")
     good(s)
+
+
+def test_what_only_a_condition_reads_is_named():
+    B, N = tw.sizes("B N")
+
+    @tw.kernel
+    def ragged(x: tw.f32[B, N], n: tw.i64[B]):
+        b, f = tw.vars("b"), tw.func("f")
+        d = tw.rdom(k=N)
+        d.where(d.k < n[b])
+        f[b] = 0.0
+        f[b] += x[b, d.k]
+        return f[:B]
+
+    for stage in ({}, {"at": "f.update.b"}, {"consumers": "f.update"}):
+        with pytest.raises(tw.ScheduleError, match=r"f\.update reads n only in its where\(\)") as caught:
+            ragged.schedule().cache_read("n", **stage)
+        assert caught.value.code == "schedule.not-read"
