@@ -159,8 +159,10 @@ class Schedule:
         """
         self._check_knobs(values)
         choices = {d.operands[0]: d.option("of") for d in self.directives if d.kind == "knob"}
-        if any(not isinstance(v, int) or v < 1 or (choices[k] and v not in choices[k]) for k, v in values.items()):
-            return False
+        for name, v in values.items():
+            among = choices[name]
+            if not isinstance(v, int) or v < 1 or (isinstance(among, tuple) and v not in among):
+                return False
         knobs = {k: v for k, v in {**self.knobs, **values}.items() if isinstance(v, int)}
         return all(holds(d.operands[0], knobs) for d in self.directives if d.kind == "constrain")
 
