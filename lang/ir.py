@@ -40,7 +40,7 @@ LEAVES = frozenset(["const", "var", "rvar", "size", "scalar"])
 class Node:
     """One interned operation. Build it with `node(...)`; compare it with `is`."""
 
-    __slots__ = ("__weakref__", "_digest", "_linear", "_variables", "args", "attr", "dtype", "op")
+    __slots__ = ("__weakref__", "_digest", "_linear", "_nonnegative", "_variables", "args", "attr", "dtype", "op")
 
     op: str
     dtype: DType
@@ -83,7 +83,7 @@ def node(op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -
     if found is None:
         found = Node()
         found.op, found.dtype, found.args, found.attr = op, dtype, args, attr
-        found._digest = found._linear = found._variables = None
+        found._digest = found._linear = found._variables = found._nonnegative = None
         _table[key] = found
     return found
 

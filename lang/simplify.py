@@ -5,10 +5,10 @@ Only type `index` (and comparisons and selections over it) is touched: those exp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import gcd
 
-from tilewright.lang.ir import FALSE, TRUE, Node, integer, is_const, node, spread
+from tilewright.lang.ir import FALSE, TRUE, Node, integer, is_const, node, postorder, spread, variables
 from tilewright.lang.types import DType, bool_, index
 
 Linear = tuple[dict[Node, int], int]
@@ -196,22 +196,106 @@ def _absorbed(op: str, t: Node, kept: list[Node]) -> bool:
 
 
 def _extreme(op: str, a: Node, b: Node) -> Node:
-    sign = 1 if op == "max" else -1
-    kept: list[Node] = []
-    for t in [*spread(a, op), *spread(b, op)]:
-        for i, k in enumerate(kept):
-            d = sub(t, k)
-            if d.op == "const":
-                if sign * d.attr > 0:
-                    kept[i] = t
-                break
-        else:
-            kept.append(t)
-    kept = sorted((t for t in dict.fromkeys(kept) if not _absorbed(op, t, kept)), key=_rank)
+    terms = list(dict.fromkeys([*spread(a, op), *spread(b, op)]))
+    kept = [t for t in terms if not any(k is not t and _decides(op, k, t) for k in terms)]
+    kept = sorted((t for t in kept if not _absorbed(op, t, kept)), key=_rank)
     out = kept[0]
     for t in kept[1:]:
         out = node(op, index, (out, t))
     return out
+
+
+def _decides(op: str, k: Node, t: Node) -> bool:
+    """Whether a term of a minimum or maximum never decides beside another one, which is no longer: there are no
+    circles, so that what stays does not depend on the order of the terms."""
+    (x, cx), (y, cy) = _linear(k), _linear(t)
+    sign = 1 if op == "max" else -1
+    coefs, c = {t: sign * v for t, v in _merge(x, y, -1).items()}, sign * (cx - cy)
+    if not coefs:
+        return c >= 0
+    made = [t for t in coefs if t.args]
+    if not made:
+        return c >= 0 and min(coefs.values()) > 0 and all(t.op == "size" for t in coefs) and _length(k) <= _length(t)
+    inside = frozenset[Node]().union(*map(variables, made))
+    if any(t.op == "var" and t not in inside for t in coefs):
+        return False
+    return nonnegative(from_linear(coefs, c)) and (_length(k), _rank(k)) <= (_length(t), _rank(t))
+
+
+def _length(n: Node) -> int:
+    return sum(1 for _ in postorder((n,)))
+
+
+# Signs ------------------------------------------------------------------------------------------------------------
+
+_MOST_STEPS = 40  # in taking one expression apart; beyond, its sign counts as unknown
+
+
+def nonnegative(n: Node) -> bool:
+    """Whether `n` >= 0 whatever its variables are; sizes are never negative. (Kept with the node.)"""
+    if n._nonnegative is None:
+        n._nonnegative = holds(n, _plainly, _MOST_STEPS)
+    return n._nonnegative
+
+
+def holds(n: Node, certain: Callable[[Node], bool], steps: int) -> bool:
+    """Whether `n` >= 0 follows from what is `certain`ly >= 0: quotients, minima and maxima are taken apart."""
+    left = [steps]
+
+    def follows(n: Node) -> bool:
+        if certain(n):
+            return True
+        left[0] -= 1
+        found = _taken_apart(n) if left[0] >= 0 else None
+        return found is not None and found[0](map(follows, found[1]))
+
+    return follows(n)
+
+
+def _plainly(n: Node) -> bool:
+    """A sum of sizes and non-negative numbers."""
+    coefs, c = _linear(n)
+    return c >= 0 and all(k > 0 and all(f.op == "size" for f in _factors(t)) for t, k in coefs.items())
+
+
+def _taken_apart(n: Node) -> tuple[Callable[[Iterable[bool]], bool], list[Node]] | None:
+    """Expressions: `n` >= 0 if all of them are, or any of them is."""
+    coefs, c = _linear(n)
+
+    def without(t: Node) -> Node:
+        return from_linear({u: k for u, k in coefs.items() if u is not t}, c)
+
+    def terms(t: Node) -> list[Node]:
+        return [add(without(t), mul(x, integer(coefs[t]))) for x in spread(t, t.op)]
+
+    for t, k in coefs.items():
+        if t.op == ("min" if k > 0 else "max"):
+            return all, terms(t)
+    quotients = [t for t in coefs if t.op == "floordiv" and t.args[1].op == "const" and t.args[1].attr > 0]
+    if quotients:
+        exact = (t for t in quotients if all(v % coefs[t] == 0 for v in coefs.values()))
+        t = next(exact, quotients[0])
+        return all, [_undivided(t, coefs[t], without(t))]
+    for t, k in coefs.items():
+        if t.op == "mod" and t.args[1].op == "const" and t.args[1].attr > 0:
+            return all, [add(without(t), integer(min(k, 0) * (t.args[1].attr - 1)))]
+    for t, k in coefs.items():
+        if t.op == ("max" if k > 0 else "min"):
+            return any, terms(t)
+    return None
+
+
+def _undivided(t: Node, k: int, rest: Node) -> Node:
+    """What is >= 0 only where k*(e // d) + rest is. For integers that is the same where k divides all of rest but its
+    constant: e // d >= -r where e + d*r >= 0, and e // d <= r where d*r + d - 1 - e >= 0. Else it is less."""
+    e, d = t.args
+    coefs, c = _linear(rest)
+    if all(v % k == 0 for v in coefs.values()):
+        r = from_linear({u: v // abs(k) for u, v in coefs.items()}, c // abs(k))
+        scaled = mul(r, d)
+        return add(scaled, e) if k > 0 else sub(add(scaled, integer(d.attr - 1)), e)
+    least = sub(e, integer(d.attr - 1)) if k > 0 else e
+    return add(mul(rest, d), mul(least, integer(k)))
 
 
 def minimum(a: Node, b: Node) -> Node:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.intervals import Interval, bounds
-from tilewright.lang.ir import Node, integer
-from tilewright.schedule.ranges import as_ge0, spread
+from tilewright.lang.ir import Node
+from tilewright.schedule.ranges import as_ge0
+
+_MOST_STEPS = 12  # in taking an expression apart before the ranges of loops are put in
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,10 @@ class Facts:
 
     def nonnegative(self, n: Node) -> bool:
         """Whether `n` >= 0 certainly holds."""
-        if self._low(n):
-            return True
-        return any(self._low(simplify.sub(n, g)) for g in self.known)
+        return simplify.holds(n, self._certain, _MOST_STEPS)
+
+    def _certain(self, n: Node) -> bool:
+        return self._low(n) or any(self._low(simplify.sub(n, g)) for g in self.known)
 
     def _low(self, n: Node) -> bool:
         low: Node | None = n
@@ -42,33 +45,7 @@ class Facts:
         if low is None:
             return False
         low = bounds(low, {}).lo
-        return low is not None and (any(_certain(t) for t in spread(low, "max")) or _certain(low))
-
-
-def _certain(n: Node) -> bool:
-    """>= 0 because it is made of sizes and non-negative numbers."""
-    coefs, c = simplify.linear(n)
-    if c >= 0 and all(k > 0 and _size(t) for t, k in coefs.items()):
-        return True
-    undivided = _undivided(coefs, c)
-    return undivided is not None and _certain(undivided)
-
-
-def _undivided(coefs: dict[Node, int], c: int) -> Node | None:
-    """A lower bound without a quotient that has a negative multiple: -k*(e // d) >= -(k / d)*e where d divides k."""
-    for t, k in coefs.items():
-        if k < 0 and t.op == "floordiv" and t.args[1].op == "const" and t.args[1].attr > 0 and k % t.args[1].attr == 0:
-            rest = simplify.from_linear({u: v for u, v in coefs.items() if u is not t}, c)
-            return simplify.add(rest, simplify.mul(t.args[0], integer(k // t.args[1].attr)))
-    return None
-
-
-def _size(n: Node) -> bool:
-    if n.op == "size":
-        return True
-    if n.op in ("min", "max", "mul", "floordiv", "mod", "add"):
-        return all(_size(a) or (a.op == "const" and a.attr >= 0) for a in n.args)
-    return False
+        return low is not None and simplify.nonnegative(low)
 
 
 def facts_of(conditions: Iterable[Node]) -> Facts:

@@ -159,7 +159,9 @@ def _top(n: Node, loops: tuple[Range, ...], budget: list[int]) -> int | None:
     t = every or some
     if t is None:
         over = project(Interval(ZERO, n), loops).hi if loops else None
-        return None if over is None or over is n else _top(over, (), budget)
+        if over is None or over is n:
+            return c if certainly_nonnegative(simplify.sub(integer(c), n)) else None
+        return _top(over, (), budget)
     rest = simplify.from_linear({u: k for u, k in coefs.items() if u is not t}, c)
     terms = [simplify.add(rest, simplify.mul(x, integer(coefs[t]))) for x in ir.spread(t, t.op)]
     tops = _constants(_top(x, loops, budget) for x in terms)

@@ -48,5 +48,5 @@ def test_found_by_cases():
             low = simplify.maximum(least, start)
             for most in (N, simplify.minimum(M, X)):
                 r = Interval(low, simplify.minimum(most, simplify.add(start, integer(7))))
-                assert constant_extent(r) == 8, r
-                assert constant_extent(r, (LOOP,)) == 8, r
+                for found in (constant_extent(r), constant_extent(r, (LOOP,))):
+                    assert found is not None and found <= 8, r
