@@ -155,8 +155,10 @@ class Builder:
         body = self.bodies[s.key]
         if of_definition(body) is not None:
             return externs.whole(self._domain(s.key, body, region))
-        return stage_ranges(s, body, self._domain(s.key, body, region), self.state.address(s.key), shifted,
+        made = stage_ranges(s, body, self._domain(s.key, body, region), self.state.address(s.key), shifted,
                             fusing.shared_vars(self.state, s))  # fmt: skip
+        site = self._site(self.state.funcs[s.key[0]].compute)
+        return replace(made, loops=windows.with_constant_ends(made.loops, site)) if site else made
 
     def _domain(self, key: Key, body: Body, region: Box) -> dict[Node, Interval]:
         env = domain(body, region)  # type: ignore[arg-type]

@@ -7,6 +7,8 @@ brought to the outside, and of the terms of minima and maxima only those stay th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.lang import ir, simplify
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node
@@ -41,6 +43,20 @@ def tidied(n: Node, site: Site) -> Node:
 def tidied_range(r: Interval, site: Site) -> Interval:
     """Both ends, tidied."""
     return Interval(None if r.lo is None else tidied(r.lo, site), None if r.hi is None else tidied(r.hi, site))
+
+
+def with_constant_ends(loops: Site, site: Site) -> Site:
+    """Loops inside of `site`, those that always have as many iterations as one term of their end says with only that."""
+    out: Site = ()
+    for x in loops:
+        terms = spread(x.stop, "min")
+        always = [t for t in terms if simplify.sub(t, x.start).op == "const"]
+        if len(always) == 1 and 1 < len(terms) <= _MOST_TERMS:
+            facts = facts_at((*site, *out))
+            if all(t is always[0] or at_least(t, always[0], facts) for t in terms):
+                x = replace(x, stop=always[0])
+        out = (*out, x)
+    return out
 
 
 def _tidied(n: Node, site: Site, facts: Facts, left: list[int]) -> Node:

@@ -52,3 +52,24 @@ def test_values(sizes):
     s = tiled(6)
     good(s)
     agrees(s, sizes)
+
+
+@tw.kernel
+def twice(x: tw.i32[M, N]):
+    i, j = tw.vars("i j")
+    near, f = tw.func("near"), tw.func("f")
+    near[i, j] = x[i, j] + 1
+    f[i, j] = near[i, j] * near[i, j]
+    return f[:M, :N]
+
+
+@pytest.mark.parametrize("width", [4, 16])
+def test_a_vector_of_a_tile_runs_once(width):
+    """A producer's split into vectors of its consumer's tile has one iteration, at the last tile as well."""
+    s = twice.schedule()
+    s["f"].split("j", "strip", "j", width).reorder("strip", "i", "j")
+    s["near"].compute_at("f.strip").split("j", "vector", "lane", width)
+    text = good(s)
+    assert "for vector in 0..1\n" in text and "min(1" not in text
+    for n in (0, 1, width - 1, width, 2 * width + 1):
+        agrees(s, {"M": 3, "N": n})
