@@ -5,6 +5,7 @@ Only type `index` (and comparisons and selections over it) is touched: those exp
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from math import gcd
 
@@ -195,6 +196,7 @@ def _absorbed(op: str, t: Node, kept: list[Node]) -> bool:
     return any(d.op == "const" and sign * d.attr >= 0 for d in gaps)
 
 
+@functools.lru_cache(1 << 15)  # regions of one program are worked out many times, under one schedule after the other
 def _extreme(op: str, a: Node, b: Node) -> Node:
     terms = list(dict.fromkeys([*spread(a, op), *spread(b, op)]))
     kept = [t for t in terms if not any(k is not t and _decides(op, k, t) for k in terms)]

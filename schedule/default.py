@@ -83,17 +83,26 @@ def _place(s: Schedule) -> None:
             costs[name] = _cost(f, costs)
         else:
             kept.append(name)
+    ahead = (
+        s.copy()
+    )  # what is not decided yet is at the root there: inlined into each other, they would grow without end
+    for name in kept:
+        if between(s.state, name) is None:
+            with suppress(ScheduleError):
+                _apply(ahead, "compute_root", "", (name,))
     for name in reversed(kept):
         f = s.state.funcs[name].func
         block = between(s.state, name)
         if block is not None:  # in the block loop of its group, or inlined: it can stand nowhere else
             if block in legal_sites(s.state, f):
-                _apply(s, "compute_at", "", (name,), at=block)
+                for x in (s, ahead):
+                    _apply(x, "compute_at", "", (name,), at=block)
             continue
         opaque = f.init is not None and of_definition(f.init) is not None
         site = _outermost_site(s.state, f) if _may_be_separate(uses[f]) and not opaque else None
-        if site is not None and _separate(s, name, site):
-            _apply(s, "compute_at", "", (name,), at=site)
+        if site is not None and _separate(ahead, name, site):
+            for x in (s, ahead):
+                _apply(x, "compute_at", "", (name,), at=site)
         else:
             with suppress(ScheduleError):  # a prefetch may ask for what it reads where it is used: it stays there
                 _apply(s, "compute_root", "", (name,))
