@@ -16,7 +16,7 @@ HEAD = """\
 Random pipelines under random schedules over the whole directive language, run in several ways that must agree. The
 generator, the comparisons and the campaign are in `tests/fuzz/`; a small campaign runs with the other tests.
 
-```sh
+```text
 python -m tests.fuzz.campaign --seeds 0:20000 --store fuzz.db --minutes 60   # goes on where the store ends
 python -m tests.fuzz.campaign --store fuzz.db --summary docs/fuzzing.md      # writes this page
 python -m tests.fuzz.worker SEED FOCUS                                       # repeats one trial
