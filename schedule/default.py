@@ -83,9 +83,8 @@ def _place(s: Schedule) -> None:
             costs[name] = _cost(f, costs)
         else:
             kept.append(name)
-    ahead = (
-        s.copy()
-    )  # what is not decided yet is at the root there: inlined into each other, they would grow without end
+    # what is not decided yet is at the root here: inlined into each other, they would grow without end
+    ahead = s.copy()
     for name in kept:
         if between(s.state, name) is None:
             with suppress(ScheduleError):
