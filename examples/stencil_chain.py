@@ -1,4 +1,4 @@
-"""A chain of eight 5x5 stencils over a photograph: each is cheap, and memory is too slow to do one after the other.
+"""A chain of sixteen 5x5 stencils over a photograph: each is cheap, and memory is too slow to do one after the other.
 
 Tiles take several steps in the cache. What a tile needs of earlier steps reaches two pixels further with each of them,
 so neighbouring tiles overlap, and compute what they share twice.
@@ -16,7 +16,7 @@ from tilewright import testing
 
 H, W = tw.sizes("H W")
 VECTOR = tw.host_registers().width // 4
-STEPS, TOGETHER = 8, 4  # steps that a tile takes between two visits to memory
+STEPS, TOGETHER = 16, 4  # steps that a tile takes between two visits to memory
 WEIGHTS = np.outer([1, 2, 3, 2, 1], [1, 2, 3, 2, 1]) / 81
 
 
