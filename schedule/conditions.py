@@ -41,7 +41,9 @@ def parse_condition(p: Pipeline, text: str) -> Node:
     try:
         n = _read(p, given, names)
     except TilewrightError as e:
-        raise _bad(text, e.message, e.hint) from None
+        words = re.search(r"\b(and|or|not)\b", given)
+        hint = "conditions are joined by & and |, each in parentheses, and ~ says not" if words else e.hint
+        raise _bad(text, e.message, hint) from None
     return checked(n, text)
 
 

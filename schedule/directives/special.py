@@ -38,8 +38,9 @@ def specialize(state: State, d: Directive) -> State:
 
     The form starts as a copy of the stage's loops so far, with its tile and what is computed in these loops (`P` as
     `P_even`). Later directives on the plain stage touch the fallback only. Of several forms the first one whose
-    condition holds runs; a form may have forms itself. Conditions are over sizes, scalars and strides, and what they say
-    is used inside: N % 16 == 0 makes splits by 16 exact. Buffers outside are large enough for all forms. What is
+    condition holds runs; a form may have forms itself. Conditions are over sizes, scalars and strides, such as
+    `(N % 16 == 0) & (stride(A, 1) == 1)` (axis 1, in elements) or `contiguous(A)`, and what they say is used inside:
+    N % 16 == 0 makes splits by 16 exact. Buffers outside are large enough for all forms. What is
     computed in a loop of one form is for this form alone: a Func that several forms read is placed in their loops
     before they part, or stands outside of all of them. Numerics: none.
     Errors: schedule.condition, schedule.name-twice, schedule.inlined, schedule.specialize-shared (loops shared with
@@ -48,7 +49,7 @@ def specialize(state: State, d: Directive) -> State:
     s, (name,) = find_stage(state, d.stage), d.results
     condition = parse_condition(state.pipeline, d.operands[0])
     check_name(name)
-    _check(state, s, name)
+    _check(state, s, name, condition)
     key: Key = (*s.key, name)
     made, names = _copies(state, d, s, key)
     funcs = {f.name: state.funcs[f.name].func for f in state.pipeline.funcs if f.name in names}
@@ -61,8 +62,12 @@ def specialize(state: State, d: Directive) -> State:
     return state
 
 
-def _check(state: State, s: Stage, name: str) -> None:
+def _check(state: State, s: Stage, name: str, condition: Node) -> None:
     address = state.address(s.key)
+    same = next((b.name for b in s.branches if b.condition is condition), None)
+    if same is not None:
+        raise refuse(f"{address} has the form {same} for this condition already", "condition",
+                     "the first form whose condition holds runs: a second one never would")  # fmt: skip
     if any(b.name == name for b in s.branches):
         raise refuse(f"{address} has a form {name} already", "name-twice", "give another name")
     if state.funcs[s.key[0]].compute.kind == "inline":

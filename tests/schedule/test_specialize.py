@@ -219,3 +219,16 @@ def test_strides_of_results():
             fast(given, out=out)
             np.testing.assert_array_equal(out, expected)
     refused(s, "condition", lambda: s.specialize("blur_y", "stride(blur_x, 0) == 1", "no"), "known: A, blur_y")
+
+
+def test_a_form_that_would_never_run():
+    s = Schedule(matmul())
+    s["C.update"].specialize("N % 8 == 0", "even")
+    refused(s, "condition", lambda: s["C.update"].specialize("N%8 == 0", "again"), "the form even for this condition")
+    s["C.update"].specialize("N % 4 == 0", "other")
+
+
+def test_words_between_conditions():
+    s = Schedule(matmul())
+    for text in ("N > 3 and M > 3", "N > 3 or M > 3", "not N > 3"):
+        refused(s, "condition", lambda text=text: s["C.update"].specialize(text, "f"), "& and |")
