@@ -162,7 +162,7 @@ def _required(p: Pipeline) -> Regions:
     uses: list[Use] = [_output_use(o) for o in p.outputs]
     for f in reversed(p.funcs):
         wanted = [u for u in uses if u.tensor is f]
-        start = _union([u.box for u in wanted]) if wanted else None
+        start = hull([u.box for u in wanted]) if wanted else None
         if isinstance(f, InoutFunc):
             assert f.inout is not None
             start, guards[f] = _whole(f.inout), ir.TRUE
@@ -178,7 +178,7 @@ def _required(p: Pipeline) -> Regions:
     for u in uses:
         if isinstance(u.tensor, Array):
             inputs.setdefault(u.tensor, []).append(u.box)
-    return Regions(boxes, guards, {a: _union(b) for a, b in inputs.items()}, tuple(uses))
+    return Regions(boxes, guards, {a: hull(b) for a, b in inputs.items()}, tuple(uses))
 
 
 def _output_use(o: Output) -> Use:
@@ -235,7 +235,7 @@ def _grown(f: Func, d: Definition, box: Box, shrink: bool) -> Box:
         if r.tensor is f:
             require_bounded(r.box, f.name, r.load.args, d)
             more.append(tuple(b if i is a else w for i, a, b, w in zip(d.lhs, r.load.args, box, r.box, strict=True)))
-    return _union([box, *more])
+    return hull([box, *more])
 
 
 def _without_predicates(d: Definition) -> Definition:
@@ -249,7 +249,8 @@ def _without_predicates(d: Definition) -> Definition:
     return Definition(d.func, d.number, lhs, values, bare, d.location)
 
 
-def _union(boxes: Iterable[Box]) -> Box:
+def hull(boxes: Iterable[Box]) -> Box:
+    """The smallest box around all of them (at least one)."""
     boxes = list(dict.fromkeys(boxes))
     out = boxes[0]
     for b in boxes[1:]:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
 from tilewright.lang.extern_stage import of_definition
 from tilewright.lang.func import Func, InoutFunc, Tensor
-from tilewright.lang.intervals import Interval, intersect, union
+from tilewright.lang.intervals import Interval, intersect
 from tilewright.lang.ir import Node, integer
-from tilewright.lang.regions import Read, Use, all_hold, any_runs, domain, reads, require_bounded, runs, writes
+from tilewright.lang.regions import Use, all_hold, any_runs, domain, hull, reads, require_bounded, runs, writes
 from tilewright.schedule import (
     blocks,
     extension,
@@ -26,6 +26,7 @@ from tilewright.schedule import (
     fusing,
     idle,
     padding,
+    prefetching,
     storage,
     tiles,
     windows,
@@ -38,7 +39,6 @@ from tilewright.schedule.nest import (
     Nest,
     NestNode,
     Points,
-    PrefetchNode,
     Produce,
     Storage,
     sequence,
@@ -120,17 +120,17 @@ class Builder:
                 extents = extension.known(fs.func.inout.extents, self.sizes)  # type: ignore[union-attr]
                 region = tuple(Interval(ZERO, simplify.sub(e, ONE)) for e in extents)
             elif boxes:
-                region = self._closed(fs, _hull(boxes))
+                region = self._closed(fs, hull(boxes))
                 asked, region = region, self._extended(fs, region)
             else:
                 continue  # nothing needs it
-            site = self._site(fs.compute)
+            site = self.site_of(fs.compute)
             stages = self.state.variants_of(name)
             if stages and stages[0].key[1] < 0:
                 d = self.bodies[stages[0].key]
                 facts = Facts(tuple((x.var, x.interval) for x in site))
                 region = tuple(padding.rounded(stages[0], v, r, facts) for v, r in zip(d.lhs, region, strict=True))
-            between = site[len(self._site(fs.stored)) :]
+            between = site[len(self.site_of(fs.stored)) :]
             if between:
                 region = tuple(windows.tidied_range(r, site) for r in region)
             needed = region
@@ -157,7 +157,7 @@ class Builder:
             return externs.whole(self._domain(s.key, body, region))
         made = stage_ranges(s, body, self._domain(s.key, body, region), self.state.address(s.key), shifted,
                             fusing.shared_vars(self.state, s))  # fmt: skip
-        site = self._site(self.state.funcs[s.key[0]].compute)
+        site = self.site_of(self.state.funcs[s.key[0]].compute)
         return replace(made, loops=windows.with_constant_ends(made.loops, site)) if site else made
 
     def _domain(self, key: Key, body: Body, region: Box) -> dict[Node, Interval]:
@@ -178,7 +178,7 @@ class Builder:
             for o, b in zip(outputs, self._output_boxes(f), strict=True)
         ]
 
-    def _site(self, place: Place) -> Site:
+    def site_of(self, place: Place) -> Site:
         if place.kind != "at":
             return ()
         assert place.stage is not None and place.loop is not None
@@ -227,7 +227,7 @@ class Builder:
 
     def _between(self, fs: FuncState, key: Key, consumer: Built) -> Site:
         """The loops that are around the consumer but not around the place; every use must be inside the place."""
-        site = self._site(fs.compute)
+        site = self.site_of(fs.compute)
         around = consumer.around(key)
         if tuple(x.var for x in around[: len(site)]) != tuple(x.var for x in site):
             raise self._illegal(fs, key)
@@ -270,7 +270,7 @@ class Builder:
         """The region as `bound` and `align` make it; what a promise leaves out of it is asked for at the call."""
         if fs.func.name in self.state.outputs or not (fs.bounds or fs.aligns):
             return region
-        self.promises += extension.promised_region(fs.func.name, fs, region, self._site(fs.compute))
+        self.promises += extension.promised_region(fs.func.name, fs, region, self.site_of(fs.compute))
         out = extension.extended(fs, region)
         if self._closed(fs, out) != out:
             raise refuse(
@@ -291,7 +291,7 @@ class Builder:
                 boxes.append(
                     tuple(b if i is a else x for i, a, b, x in zip(body.lhs, r.load.args, region, r.box, strict=True))
                 )
-        return _hull(boxes)
+        return hull(boxes)
 
     # Placement ----------------------------------------------------------------------------------------------
 
@@ -329,7 +329,7 @@ class Builder:
     def storages(self, name: str) -> tuple[Storage, ...]:
         """The buffers of a Func at the place where it is stored."""
         fs, built = self.state.funcs[name], self.funcs[name]
-        stored = self._site(fs.stored)
+        stored = self.site_of(fs.stored)
         if tuple(x.var for x in built.site[: len(stored)]) != tuple(x.var for x in stored):
             raise refuse(
                 f"{name} is stored inside the place where it is computed", "store-inside", "store it further out"
@@ -343,7 +343,7 @@ class Builder:
             made = storage.hoisted(name, stored[-1:], made)
             made = storage.ring(made, stored[-1], fs.slots)
         elif fs.hoisted is not None:
-            made = storage.hoisted(name, stored[len(self._site(fs.hoisted)) :], made)
+            made = storage.hoisted(name, stored[len(self.site_of(fs.hoisted)) :], made)
         return made
 
     def arguments(self) -> tuple[Storage, ...]:
@@ -415,7 +415,7 @@ class Builder:
             items.append(self.stage(s))
         ahead = built.state.slots > 1
         made = Produce("produce", name, built.state.func, built.region, sequence(*items), asynchronous=ahead,
-                       points=stage_points(self, stages), **window(built, self._site(built.state.stored)))  # fmt: skip
+                       points=stage_points(self, stages), **window(built, self.site_of(built.state.stored)))  # fmt: skip
         return Guard(built.guard, made) if built.guard is not ir.TRUE and name in self.exposed else made
 
     def stage(self, s: Stage) -> NestNode:
@@ -473,7 +473,9 @@ class Builder:
         """The body of a loop: what is stored, computed, staged and prefetched there, then the next loop."""
         x = ranges.loops[depth]
         here = (s.key, x.name)
-        items: list[NestNode] = [self.prefetched(s, ranges, depth, m) for m in s.prefetches if m.loop == x.name]
+        items: list[NestNode] = [
+            prefetching.prefetched(self, s, ranges, depth, m) for m in s.prefetches if m.loop == x.name
+        ]
         items += self.made_at(here)
         items.append(self.held(s, ranges, depth, tensor, enter))
         body = sequence(*items)
@@ -499,43 +501,6 @@ class Builder:
         if cache is not None and cache.loop == x.name and cache.slots > 1:
             rings += self._tile_storage(s, ranges, depth)
         return Allocation(tuple(rings), loop) if rings else loop
-
-    def prefetched(self, s: Stage, ranges: StageRanges, depth: int, mark) -> NestNode:
-        body = self.bodies[s.key]
-        x = ranges.loops[depth]
-        ahead = {x.var: simplify.add(x.var, integer(mark.distance))}
-        site = self.funcs[s.key[0]].around(s.key) + ranges.loops[: depth + 1]
-        found = [r for r in self._read_inside(s, ranges, depth, site) if r.tensor.name == mark.tensor]
-        here = self.state.loop_address(s.key, mark.loop)
-        if not found:
-            raise refuse(f"{mark.tensor} is prefetched at {here} but not read there any more", "prefetch-lost",
-                         "prefetch before it is inlined or staged, or prefetch what is read now",
-                         about=("prefetch", mark.tensor))  # fmt: skip
-        tensor = found[0].tensor
-        stored = self._site(self.state.funcs[tensor.name].stored) if tensor.name in self.funcs else ()
-        if tuple(r.var for r in stored) != tuple(r.var for r in site[: len(stored)]):
-            raise refuse(f"{mark.tensor} does not exist yet at {here}", "prefetch-lost",
-                         "it is stored further in; prefetch what is copied into it instead")  # fmt: skip
-        box = tuple(
-            Interval(*ir.substitute((r.lo, r.hi), ahead))  # type: ignore[arg-type]
-            for r in _hull([r.box for r in found])
-        )
-        return PrefetchNode(tensor, box, tensor is body.func)
-
-    def _read_inside(self, s: Stage, ranges: StageRanges, depth: int, site: Site) -> list[Read]:
-        """What one iteration of a loop reads, by the stage itself and by what is computed inside the loop."""
-        found = reads(self.bodies[s.key], ranges.env(depth + 1))  # type: ignore[arg-type]
-        around = tuple(x.var for x in site)
-        for built in self.funcs.values():
-            for key, inner in built.stages.items():
-                here = built.around(key)
-                if tuple(x.var for x in here[: len(site)]) != around:
-                    continue
-                between = here[len(site) :]
-                for r in reads(self.bodies[key], inner.env(0)):  # type: ignore[arg-type]
-                    if all(i.bounded for i in r.box):
-                        found.append(r._replace(box=tuple(project(i, between) for i in r.box)))
-        return found
 
     # Tiles of the stage's own Func (cache_write) ----------------------------------------------------------------
 
@@ -584,7 +549,7 @@ class Builder:
             axes = zip(body.lhs, box, region, strict=True)
             return tuple(r if i.op == "var" else intersect(r, whole) for i, r, whole in axes)
 
-        return inside(own), inside(_hull(boxes))
+        return inside(own), inside(hull(boxes))
 
     def _tile_start(self, s: Stage, ranges: StageRanges, depth: int, tile, whole: Box, shape) -> list[NestNode]:
         cache, f = s.write_cache, self.bodies[s.key].func
@@ -680,14 +645,6 @@ def _redirected(body: Body, values: Mapping[Node, Node], tensor: Tensor) -> dict
                 args = ir.substitute(n.args, values)
                 env[n] = ir.node("load", n.dtype, tuple(args), (tensor, n.attr[1]))
     return env
-
-
-def _hull(boxes: Iterable[Box]) -> Box:
-    boxes = list(boxes)
-    out = boxes[0]
-    for b in boxes[1:]:
-        out = tuple(union(x, y) for x, y in zip(out, b, strict=True))
-    return out
 
 
 def build_nest(state: State, mode: str = "contract") -> Nest:

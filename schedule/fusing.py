@@ -23,6 +23,7 @@ from tilewright.lang.ir import Node
 from tilewright.schedule.nest import Allocation, Guard, NestNode, Produce, sequence
 from tilewright.schedule.peeling import loop_node
 from tilewright.schedule.points import stage_points
+from tilewright.schedule.prefetching import prefetched
 from tilewright.schedule.ranges import Range, StageRanges
 from tilewright.schedule.state import SHIFT, Key, Loop, Place, Split, Stage, State, refuse
 
@@ -355,7 +356,7 @@ def _nest(b: Builder, unit: Sequence[Key]) -> NestNode:
         items: list[NestNode] = []
         for m in members:
             if m.shared > depth:
-                marks = [b.prefetched(m.stage, m.ranges, depth, p) for p in m.stage.prefetches if p.loop == x.name]
+                marks = [prefetched(b, m.stage, m.ranges, depth, p) for p in m.stage.prefetches if p.loop == x.name]
                 items += [_guarded(m.condition(loops, depth + 1), p) for p in marks]
         items += b.made_at(here)
         if depth + 1 < base.shared:
