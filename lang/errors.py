@@ -150,7 +150,7 @@ class AssumptionError(TilewrightError):
 
 
 class ExternStageError(TilewrightError):
-    """A stage that the user computes (`tw.extern_stage`) raised an exception, which is the cause, or broke its promises."""
+    """What the user computes (`tw.extern_stage`, `tw.extern`) raised an exception, the cause, or broke its promises."""
 
     default_code = "extern"
 

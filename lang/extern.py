@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang import ir
+from tilewright.lang.errors import ExternStageError, user_location
 from tilewright.lang.expr import Expr, cast_node, fail, is_literal, literal, to_node, type_name, wrap
 from tilewright.lang.ir import Node
 from tilewright.lang.types import DType, as_dtype, f64, i64, index
@@ -79,15 +80,30 @@ def externs(roots: Iterable[Node]) -> tuple[Extern, ...]:
 
 
 def evaluate(e: Extern, *values: Any) -> np.ndarray:
-    """The values of the Python function, element by element. `values`: arrays of the wide types."""
+    """The values of the Python function, element by element. `values`: arrays of the wide types.
+
+    Raises ExternStageError (extern.failed) where the function raises.
+    """
     arrays = np.broadcast_arrays(*values) if values else [np.zeros(())]
     out = np.empty(arrays[0].shape, wide(e.result).np)
     columns = [a.reshape(-1) for a in arrays] if values else []
     flat = out.reshape(-1)
     with np.errstate(all="ignore"):
         for k in range(flat.size):
-            flat[k] = e.function(*(c[k] for c in columns))
+            given = tuple(c[k] for c in columns)
+            try:
+                flat[k] = e.function(*given)
+            except Exception as problem:
+                raise ExternStageError(
+                    f"the function {e.name} raised {type(problem).__name__} for {', '.join(map(repr, map(_number, given)))}",
+                    code="extern.failed", where=user_location(),
+                    hint="it must give a number for every argument; np.log(-1.0) is nan where math.log raises",
+                ) from problem  # fmt: skip
     return out
+
+
+def _number(x: np.generic) -> int | float:
+    return x.item()
 
 
 def _declared(t: Any) -> DType:

@@ -219,6 +219,9 @@ def test_functions_that_may_raise_are_refused(raising):
 
     x = np.array([1.0, -2.0, 4.0, 0.0])
     if raising:
+        with pytest.raises(tw.ExternStageError, match=r"the function careful raised ValueError for -2\.0") as seen:
+            k.reference(x)
+        assert seen.value.code == "extern.failed" and isinstance(seen.value.__cause__, ValueError)
         with pytest.raises(tw.CompileError, match="the function careful may raise") as caught:
             k(x)
         assert caught.value.code == "extern.raises"
