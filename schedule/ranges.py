@@ -14,11 +14,11 @@ from functools import reduce
 from types import MappingProxyType
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Array
 from tilewright.lang.intervals import Interval, bounds, certainly_nonnegative
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.types import index
 from tilewright.schedule.inline import Body
+from tilewright.schedule.numbers import NUMBER, by_data
 from tilewright.schedule.state import ROUND_UP, SHIFT, Fuse, Split, Stage, root_name, versioned
 
 ZERO, ONE = integer(0), integer(1)
@@ -374,53 +374,6 @@ def as_ge0(c: Node) -> Node | None:
     return simplify.sub(d, ONE) if c.op in ("lt", "gt") else d
 
 
-_NUMBER = ir.var("the caller's number")
-
-
-def by_data(c: Node, env: Mapping[Node, Interval]) -> tuple[Node, Node] | None:
-    """A comparison of an index expression with a number that the caller gives (`k < lengths[b]`) as one of index
-    expressions, in which `_NUMBER` stands for the number, and the number; None for other conditions.
-
-    Its variables run over `env`. Where a number of 64 bits is far outside of what they reach, the next one outside
-    stands for it: sums with it don't overflow."""
-    if c.op not in ("lt", "le", "gt", "ge") or not c.args[0].dtype.is_int or c.args[0].dtype is index:
-        return None
-    left, right = (_index_value(a) for a in c.args)
-    if (left is None) == (right is None):
-        return None
-    number = c.args[1 if left is not None else 0]
-    value = left if left is not None else right
-    assert value is not None
-    if not _given(number):
-        return None
-    while number.op == "cast":  # to a wider type
-        number = number.args[0]
-    if number.dtype.bits == 64:
-        reach = _reach(value, env)
-        if reach is None:
-            return None
-        # any number beyond what is reached is as good as the next one
-        ends = simplify.add(reach[1], ONE), reach[0]
-        if c.op in (("le", "gt") if left is not None else ("ge", "lt")):
-            ends = reach[1], simplify.sub(reach[0], ONE)
-        for op, e in zip(("min", "max"), ends, strict=True):
-            number = ir.node(op, number.dtype, (number, ir.node("cast", number.dtype, (e,))))
-    left, right = (value, _NUMBER) if left is not None else (_NUMBER, value)
-    return simplify.compare(c.op, left, right), number
-
-
-def _reach(value: Node, env: Mapping[Node, Interval]) -> tuple[Node, Node] | None:
-    """The least and the largest value of an index expression over all iterations."""
-    lo: Node | None = value
-    hi: Node | None = value
-    for _ in range(len(env) + 1):  # ranges may be in terms of other variables
-        ends = [e for e in (lo, hi) if e is not None]
-        if not any(v in env for op in ("var", "rvar") for v in ir.leaves(ends, op)):
-            break
-        lo, hi = lo and bounds(lo, env).lo, hi and bounds(hi, env).hi
-    return None if lo is None or hi is None else (lo, hi)
-
-
 def ended_by_data(c: Node, v: Node, r: Interval, env: Mapping[Node, Interval]) -> Interval:
     """The range `r` of a variable where a condition on a number of the caller's may hold, the others being in `env`;
     what the number is chosen by must be known there."""
@@ -438,26 +391,10 @@ def ended_by_data(c: Node, v: Node, r: Interval, env: Mapping[Node, Interval]) -
     top = _most(rest, {u: env[u] for u in hidden}, hidden)
     if k == 0 or top is None or any(u in env for op in ("var", "rvar") for u in ir.leaves((number, top), op)):
         return r
-    top = ir.substitute((top,), {_NUMBER: ir.node("cast", index, (number,))})[0]
+    top = ir.substitute((top,), {NUMBER: ir.node("cast", index, (number,))})[0]
     if k < 0:
         return Interval(r.lo, simplify.minimum(r.hi, simplify.floordiv(top, integer(-k))))
     return Interval(simplify.maximum(r.lo, simplify.neg(simplify.floordiv(top, integer(k)))), r.hi)
-
-
-def _index_value(n: Node) -> Node | None:
-    return n.args[0] if n.op == "cast" and n.args[0].dtype is index else None
-
-
-def _given(n: Node) -> bool:
-    """Whether a number comes from the caller and does not change while the kernel runs; sums, which wrap, are not."""
-    if n.op == "load":
-        t = n.attr[0]
-        return isinstance(t, Array) and not ir.leaves(n.args, "load")
-    if n.op == "cast":
-        return n.args[0].dtype.is_int and n.args[0].dtype is not index and n.dtype.bits >= n.args[0].dtype.bits and (
-            n.dtype.kind == n.args[0].dtype.kind or n.dtype.bits > n.args[0].dtype.bits
-        ) and _given(n.args[0])  # fmt: skip
-    return n.op in ("scalar", "const") or (n.op in ("min", "max") and all(_given(a) for a in n.args))
 
 
 def _walk(
@@ -506,7 +443,7 @@ def _walk(
                 left.append(c)
                 continue
             if number is not None:
-                top = ir.substitute((top,), {_NUMBER: ir.node("cast", index, (number,))})[0]
+                top = ir.substitute((top,), {NUMBER: ir.node("cast", index, (number,))})[0]
             if k < 0:  # v <= floor(rest / -k)
                 end = simplify.add(simplify.floordiv(top, integer(-k)), ONE)
                 stop = simplify.minimum(stop, end)
