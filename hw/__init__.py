@@ -1,10 +1,11 @@
 """Machines: their description, their memories and the account of a simulated run."""
 
-from .account import Account, Footprint, LiveBuffer, Traffic, footprints
+from .account import Account, CopyStream, Footprint, LiveBuffer, Traffic, footprints
 from .capacity import Change, changes_that_fit, check_capacity
-from .errors import CapacityError, MachineError
+from .errors import CapacityError, MachineError, SimulationError
 from .machine import Machine, load_machine, machine_names, machine_text, parse_machine
 from .parts import Cache, Compute, Dma, Memory, Provenance, Unit
+from .timing import Interval, Line, Stall, Time, Use
 
 __all__ = [
     "Account",
@@ -12,15 +13,22 @@ __all__ = [
     "CapacityError",
     "Change",
     "Compute",
+    "CopyStream",
     "Dma",
     "Footprint",
+    "Interval",
+    "Line",
     "LiveBuffer",
     "Machine",
     "MachineError",
     "Memory",
     "Provenance",
+    "SimulationError",
+    "Stall",
+    "Time",
     "Traffic",
     "Unit",
+    "Use",
     "changes_that_fit",
     "check_capacity",
     "footprints",

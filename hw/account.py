@@ -1,26 +1,33 @@
 """The account of a simulated run as plain data: counts and footprint, as a person reads it and as JSON.
 
 Three results are kept apart: *counts* say how often and how many bytes of each tensor were read and written
-in each memory, *footprint* says how much of each memory was taken at the worst moment and by which buffers.
-(Time is the third, and is not part of this.) Nothing here knows of schedules or code: names are texts,
-sizes are bytes.
+in each memory, *footprint* says how much of each memory was taken at the worst moment and by which buffers, *time*
+(see `timing`) who was busy and who waited. Nothing here knows of schedules or code: names are texts, sizes are bytes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from .cache_counts import CacheCounts, Level
 from .fields import show_bytes
 from .machine import Machine
 from .parts import align_up
+from .timing import Time
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What happened to one tensor in one memory: element accesses and the bytes that they moved."""
+    """What happened to one tensor in one memory: element accesses and the bytes that they moved.
+
+    Of the `writes`, `fills` are by copies from a memory further out, and of the `reads`, `drains` by copies to one. `first`
+    writes give a reduction its start value (its identity); as many reads find nothing else there. `requests` is what
+    all elements of an array asked for: reads where several that want the same at once are not served together.
+    `of` is the tensor that a buffer holds a part of.
+    """
 
     memory: str
     tensor: str
@@ -28,32 +35,83 @@ class Traffic:
     writes: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    fills: int = 0
+    drains: int = 0
+    first: int = 0
+    requests: int = 0
+    of: str = ""
+
+    @property
+    def updates(self) -> int:
+        """Writes from further in: results and partial sums, without start values."""
+        return self.writes - self.fills - self.first
+
+    @property
+    def served(self) -> int:
+        """Reads from further in: operands and partial sums, without reads of start values."""
+        return self.reads - self.drains - self.first
 
     def __add__(self, other: Traffic) -> Traffic:
         """Both together, under this one's names."""
-        return Traffic(
-            self.memory,
-            self.tensor,
-            self.reads + other.reads,
-            self.writes + other.writes,
-            self.bytes_read + other.bytes_read,
-            self.bytes_written + other.bytes_written,
-        )
+        names = ("memory", "tensor", "of")
+        counts = [f.name for f in fields(self) if f.name not in names]
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in counts})
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStream:
+    """All copies that one place of the program made from `source` to `target` (memories).
+
+    `copies` were asked for, in `descriptors`; they moved `bytes` that somebody needs, in `runs` contiguous runs, of which
+    `split` were not aligned as the engine wants; `burst_bytes` crossed the bus, `padded` are those beyond what is needed.
+    `engine` is empty where cores copied by hand, and `reason` says why.
+    """
+
+    name: str
+    tensor: str
+    source: str
+    target: str
+    engine: str = ""
+    copies: int = 0
+    descriptors: int = 0
+    bytes: int = 0
+    runs: int = 0
+    burst_bytes: int = 0
+    split: int = 0
+    padded: int = 0
+    reason: str = ""
+
+    @property
+    def run_bytes(self) -> float:
+        """The average contiguous run."""
+        return self.bytes / self.runs if self.runs else 0.0
+
+    @property
+    def efficiency(self) -> float:
+        """The part of what crossed the bus that is needed."""
+        return self.bytes / self.burst_bytes if self.burst_bytes else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class LiveBuffer:
-    """A buffer that is alive: `size` bytes in each of `slots` slots (two with double buffering)."""
+    """A buffer that is alive: `size` bytes in each of `slots` slots (two with double buffering), `copies` times (once a
+    core). `offset` is its place in the memory's arena, None where nobody has placed it."""
 
     name: str
     memory: str
     size: int
     slots: int = 1
+    copies: int = 1
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The most that is taken of one memory: `peak` bytes with alignment, at the point `where`."""
+    """The most that is taken of one memory: `peak` bytes with alignment, at the point `where`.
+
+    `arena` is what the buffers of the whole program need with the offsets they are given; what it exceeds `peak` by is
+    fragmentation (None: not placed).
+    """
 
     memory: str
     peak: int
@@ -61,10 +119,11 @@ class Footprint:
     alignment: int
     where: str
     buffers: tuple[LiveBuffer, ...]
+    arena: int | None = None
 
     def taken(self, buffer: LiveBuffer) -> int:
         """The bytes that a buffer takes of the memory, all slots together."""
-        return align_up(buffer.size, self.alignment) * buffer.slots
+        return align_up(buffer.size, self.alignment) * buffer.slots * buffer.copies
 
 
 def footprints(machine: Machine, points: Iterable[tuple[str, Iterable[LiveBuffer]]]) -> tuple[Footprint, ...]:
@@ -80,7 +139,7 @@ def footprints(machine: Machine, points: Iterable[tuple[str, Iterable[LiveBuffer
             by_memory.setdefault(machine.memory(buffer.memory).name, []).append(buffer)
         for name, buffers in by_memory.items():
             memory = machine.memory(name)
-            taken = sum(memory.aligned(buffer.size) * buffer.slots for buffer in buffers)
+            taken = sum(memory.aligned(buffer.size) * buffer.slots * buffer.copies for buffer in buffers)
             if name not in peaks or taken > peaks[name].peak:
                 peaks[name] = Footprint(name, taken, memory.capacity, memory.alignment, where, tuple(buffers))
     return tuple(peaks[memory.name] for memory in machine.memories if memory.name in peaks)
@@ -88,13 +147,25 @@ def footprints(machine: Machine, points: Iterable[tuple[str, Iterable[LiveBuffer
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a run did on a machine. `sizes` are the values of the kernel's size symbols."""
+    """What a run did on a machine. `sizes` are the values of the kernel's size symbols.
+
+    `source` says what the counts come from: `execution` (the program ran) or `skeleton` (its loops did); `notes` are what a
+    reader must know, such as copies that no engine can do. `energy` is in picojoules by memory and `compute`, to be
+    compared and not believed.
+    """
 
     kernel: str
     machine: str
     sizes: Mapping[str, int] = field(default_factory=dict)
     traffic: tuple[Traffic, ...] = ()
     footprint: tuple[Footprint, ...] = ()
+    copies: tuple[CopyStream, ...] = ()
+    operations: Mapping[str, int] = field(default_factory=dict)
+    caches: tuple[Level, ...] = ()
+    time: Time | None = None
+    energy: Mapping[str, float] = field(default_factory=dict)
+    source: str = "execution"
+    notes: tuple[str, ...] = ()
 
     def of(self, memory: str, tensor: str | None = None) -> Traffic:
         """The traffic of one tensor, or of all together, in a memory (by its name in the account)."""
@@ -121,6 +192,16 @@ class Account:
                 Footprint(**(row | {"buffers": tuple(LiveBuffer(**buffer) for buffer in row["buffers"])}))
                 for row in data["footprint"]
             ),
+            copies=tuple(CopyStream(**row) for row in data["copies"]),
+            operations=data["operations"],
+            caches=tuple(
+                Level(row["name"], {name: CacheCounts(**counts) for name, counts in row["tensors"].items()})
+                for row in data["caches"]
+            ),
+            time=None if data["time"] is None else Time.from_data(data["time"]),
+            energy=data["energy"],
+            source=data["source"],
+            notes=tuple(data["notes"]),
         )
 
     def __str__(self) -> str:

@@ -21,6 +21,16 @@ class MachineError(TilewrightError):
     default_code = "machine"
 
 
+class SimulationError(TilewrightError):
+    """What is asked for can't be simulated, or not in this way.
+
+    Codes: `skeleton.data` (a trip count depends on data: run it with `simulate`), `dma.by-hand` and `dma.none` (an
+    asynchronous copy that no engine can do), `simulation.machine` (the schedule is bound to another machine).
+    """
+
+    default_code = "simulation"
+
+
 class CapacityError(TilewrightError):
     """The buffers alive at one point of the program need more than a memory holds.
 

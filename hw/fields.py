@@ -57,6 +57,9 @@ def _require(condition: bool) -> None:
         raise ValueError
 
 
+OPERATION_CLASSES = ("add", "mul", "fma", "div", "sqrt", "compare", "bit", "special")
+
+
 def _integer(value: Any, least: int) -> int:
     _require(isinstance(value, int) and not isinstance(value, bool) and value >= least)
     return value
@@ -162,6 +165,10 @@ RATES = _table_of(
     ELEMENT_TYPE, POSITIVE, "a table from element types (" + ", ".join(ELEMENT_TYPES) + ") to numbers above 0"
 )
 EXTENTS = _table_of(IDENTIFIER, COUNT, "a table from names to whole numbers of at least 1")
+CLASSES = _table_of(
+    choice(*OPERATION_CLASSES), POSITIVE,
+    "a table from classes of operations (" + ", ".join(OPERATION_CLASSES) + ") to numbers above 0",
+)  # fmt: skip
 NAMES_OF_MEMORIES = _table_of(IDENTIFIER, IDENTIFIER, "a table from operands to names of memories")
 NAMES_OF_TYPES = _table_of(IDENTIFIER, ELEMENT_TYPE, "a table from operands to element types")
 PAIRS = _list_of(

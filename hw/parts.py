@@ -34,7 +34,9 @@ class Memory:
     """One memory that a schedule can name, or the machine's registers.
 
     `capacity` is None where it is unbounded. `banks` of `bank_bytes` each serve one access a cycle. A
-    transfer moves whole multiples of `burst`; buffers start at multiples of `alignment`.
+    transfer moves whole multiples of `burst`; buffers start at multiples of `alignment`. `ports` says whether reads and
+    writes have a port each or share one; `per` what has such a memory of its own: the whole machine, every core, or
+    every element of the array (figures are those of one instance).
     """
 
     name: str = f.spec(f.IDENTIFIER)
@@ -49,6 +51,8 @@ class Memory:
     latency: float = f.figure(f.NOT_NEGATIVE, 0.0)
     read_energy: float | None = f.figure(f.NOT_NEGATIVE, None)
     write_energy: float | None = f.figure(f.NOT_NEGATIVE, None)
+    ports: str = f.figure(f.choice("separate", "shared"), "separate")
+    per: str = f.figure(f.choice("machine", "core", "element"), "machine")
 
     def aligned(self, size: int) -> int:
         """`size` bytes as they are taken from the memory: rounded up to its alignment."""
@@ -59,10 +63,10 @@ class Memory:
 class Dma:
     """An engine that copies between pairs of memories, either way.
 
-    `issue` is the cost of one descriptor in cycles of the core that issues it; `queue` is how many
-    descriptors may be waiting; `dims` is how many dimensions one descriptor can walk; `contention` says how
-    transfers that are under way together use the bandwidth: one after the other (`fifo`) or in equal parts
-    (`shared`).
+    `bandwidth` is that of one channel; a channel is taken for `issue` cycles a descriptor and then for the data, which are
+    there `latency` cycles after; `queue` is how many copies may be under way; `dims` is how many dimensions one descriptor
+    can walk. `contention` says how the channels disturb each other: not at all (`independent`), data one after the other
+    (`fifo`), or each with an equal part of the bandwidth (`partitioned`).
     """
 
     name: str = f.spec(f.IDENTIFIER)
@@ -77,7 +81,7 @@ class Dma:
     dims: int = f.figure(f.COUNT, 1)
     transpose: bool = f.figure(f.FLAG, False)
     convert: bool = f.figure(f.FLAG, False)
-    contention: str = f.figure(f.choice("fifo", "shared"), "fifo")
+    contention: str = f.figure(f.choice("independent", "fifo", "partitioned"), "independent")
 
     def connects(self, one: str, other: str) -> bool:
         """Whether a copy between the two memories (full names) is this engine's work."""
@@ -130,7 +134,10 @@ class Compute:
 
     `ops` is operations per cycle of the whole machine for each element type (a fused multiply-add is two);
     `vector_bytes` is the width of one vector register; `axes` are the axes of an array of elements that
-    `spatial` can bind a loop to; `energy` is picojoules per operation.
+    `spatial` can bind a loop to; `energy` is picojoules per operation. `classes` says for how many operations one of a class
+    counts (`add mul fma div sqrt compare bit special`; 1 where nothing is said, 2 for fma); `latency` is what the last
+    operation of a piece of straight work takes beyond its turn. `sync` is how cores and copies meet: by tokens
+    (`decoupled`) or all at a `barrier` that takes so many cycles.
     """
 
     ops: Mapping[str, float] = f.figure(f.RATES)
@@ -138,6 +145,10 @@ class Compute:
     cores: int = f.figure(f.COUNT, 1)
     axes: Mapping[str, int] | None = f.figure(f.EXTENTS, None)
     energy: Mapping[str, float] | None = f.figure(f.RATES, None)
+    classes: Mapping[str, float] | None = f.figure(f.CLASSES, None)
+    latency: float = f.figure(f.NOT_NEGATIVE, 0.0)
+    sync: str = f.figure(f.choice("decoupled", "barrier"), "decoupled")
+    barrier: float = f.figure(f.NOT_NEGATIVE, 0.0)
 
     def lanes(self, element_bytes: int) -> int:
         """Elements of this size in one vector register (at least one)."""

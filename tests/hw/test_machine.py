@@ -265,7 +265,7 @@ def machines(draw: st.DrawFn) -> Machine:
     dmas = ()
     if len(inner) > 1:
         joins = tuple(draw(st.lists(pair, min_size=1, max_size=3)))
-        dmas = (Dma("engine", joins, draw(numbers), transpose=draw(st.booleans()), contention="shared"),)
+        dmas = (Dma("engine", joins, draw(numbers), transpose=draw(st.booleans()), contention="fifo"),)
     operands = draw(st.lists(names, min_size=1, max_size=3, unique=True))
     unit = Unit(
         name="unit",
