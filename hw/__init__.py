@@ -1,14 +1,15 @@
 """Machines: their description, their memories and the account of a simulated run."""
 
-from .account import Account, CopyStream, Footprint, LiveBuffer, Traffic, footprints
+from .account import Account, CopyStream, Footprint, LiveBuffer, Region, Traffic, footprints
 from .capacity import Change, changes_that_fit, check_capacity
-from .errors import CapacityError, MachineError, SimulationError
+from .errors import AccountError, CapacityError, MachineError, SimulationError
 from .machine import Machine, load_machine, machine_names, machine_text, parse_machine
 from .parts import Cache, Compute, Dma, Memory, Provenance, Unit
 from .timing import Interval, Line, Stall, Time, Use
 
 __all__ = [
     "Account",
+    "AccountError",
     "Cache",
     "CapacityError",
     "Change",
@@ -23,6 +24,7 @@ __all__ = [
     "MachineError",
     "Memory",
     "Provenance",
+    "Region",
     "SimulationError",
     "Stall",
     "Time",

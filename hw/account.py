@@ -12,11 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from .cache_counts import CacheCounts, Level
+from .cache_counts import Level
+from .data import decode, schema
+from .errors import AccountError
 from .fields import show_bytes
 from .machine import Machine
 from .parts import align_up
 from .timing import Time
+
+FORMAT, VERSION = "tilewright-account", 1  # of the JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,23 @@ class CopyStream:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """What one section of the program did: the counts that its place under the roofline follows from.
+
+    `kind` is compute or copy. `operations` are by element type as rated by the machine (weighted as its classes say; a
+    fused multiply-add is two), or by the name of the unit that did them; `units` are the cycles for which units were
+    taken. `read` and `written` are bytes by memory.
+    """
+
+    name: str
+    kind: str
+    operations: Mapping[str, int] = field(default_factory=dict)
+    units: Mapping[str, float] = field(default_factory=dict)
+    read: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class LiveBuffer:
     """A buffer that is alive: `size` bytes in each of `slots` slots (two with double buffering), `copies` times (once a
     core). `offset` is its place in the memory's arena, None where nobody has placed it."""
@@ -150,8 +171,8 @@ class Account:
     """What a run did on a machine. `sizes` are the values of the kernel's size symbols.
 
     `source` says what the counts come from: `execution` (the program ran) or `skeleton` (its loops did); `notes` are what a
-    reader must know, such as copies that no engine can do. `energy` is in picojoules by memory and `compute`, to be
-    compared and not believed.
+    reader must know, such as copies that no engine can do. `operations` are those of all `regions` together. `energy` is in
+    picojoules by memory and `compute`, to be compared and not believed.
     """
 
     kernel: str
@@ -161,6 +182,7 @@ class Account:
     footprint: tuple[Footprint, ...] = ()
     copies: tuple[CopyStream, ...] = ()
     operations: Mapping[str, int] = field(default_factory=dict)
+    regions: tuple[Region, ...] = ()
     caches: tuple[Level, ...] = ()
     time: Time | None = None
     energy: Mapping[str, float] = field(default_factory=dict)
@@ -176,33 +198,22 @@ class Account:
         return total
 
     def to_json(self) -> str:
-        """The account as JSON; `Account.from_json` gives it back."""
-        return json.dumps(asdict(self), indent=2)
+        """The account as JSON, which `hw/account.schema.json` describes; `Account.from_json` gives it back."""
+        return json.dumps({"format": FORMAT, "version": VERSION} | asdict(self), indent=2)
 
     @staticmethod
     def from_json(text: str) -> Account:
-        """The account that `to_json` wrote."""
-        data: dict[str, Any] = json.loads(text)
-        return Account(
-            kernel=data["kernel"],
-            machine=data["machine"],
-            sizes=data["sizes"],
-            traffic=tuple(Traffic(**row) for row in data["traffic"]),
-            footprint=tuple(
-                Footprint(**(row | {"buffers": tuple(LiveBuffer(**buffer) for buffer in row["buffers"])}))
-                for row in data["footprint"]
-            ),
-            copies=tuple(CopyStream(**row) for row in data["copies"]),
-            operations=data["operations"],
-            caches=tuple(
-                Level(row["name"], {name: CacheCounts(**counts) for name, counts in row["tensors"].items()})
-                for row in data["caches"]
-            ),
-            time=None if data["time"] is None else Time.from_data(data["time"]),
-            energy=data["energy"],
-            source=data["source"],
-            notes=tuple(data["notes"]),
-        )
+        """The account that `to_json` wrote. Raises AccountError with the place where it is none."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as e:
+            raise AccountError(f"no JSON: {e}", code="account.syntax") from None
+        if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
+            raise AccountError("this is no account", code="account.version", hint=f'it would have "format": "{FORMAT}"')
+        if (version := data.pop("version", None)) != VERSION:
+            raise AccountError(f"version {version!r} of accounts is not known", code="account.version",
+                               hint=f"this version of the library reads {VERSION}")  # fmt: skip
+        return decode(Account, data)
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -221,6 +232,21 @@ class Account:
                 counts = (row.reads, row.writes, row.bytes_read, row.bytes_written)
                 rows.append((memory, row.tensor, *(f"{count:,}" for count in counts)))
         return columns(rows, left=2)
+
+
+def account_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of what `Account.to_json` writes. `account.schema.json` beside this file has it."""
+    definitions: dict[str, Any] = {}
+    top = schema(Account, definitions)
+    head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"{FORMAT}, version {VERSION}",
+        **top,
+        "properties": head | top["properties"],
+        "required": [*head, *top["required"]],
+        "$defs": definitions,
+    }
 
 
 def footprint_text(footprint: Footprint) -> str:

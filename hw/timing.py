@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 TICKS = 1 << 20  # a cycle
 # What a wait is for: data under way, room for results (a store that drains), the issue of descriptors, a bank that serves
@@ -64,12 +63,19 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Something that took from `start` to `end` (cycles): `track` is `compute`, an engine's channel or `wait`."""
+    """Something that took from `start` to `end` (cycles).
+
+    `track` says where: `compute`, an engine's channel (`dma.0`), `wait` (`name` is what the core waited for and `cause`
+    one of CAUSES), or `memory.NAME` for the life of a buffer there. `bytes` is what a copy moves, or what all slots and
+    copies of a buffer take of the memory.
+    """
 
     track: str
     name: str
     start: float
     end: float
+    cause: str = ""
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +101,3 @@ class Time:
         """The part of the time that a resource was busy, 0 to 1."""
         busy = sum(u.busy for u in self.uses if u.resource == resource)
         return busy / self.cycles if self.cycles else 0.0
-
-    @staticmethod
-    def from_data(data: Mapping[str, Any]) -> Time:
-        """The time that `dataclasses.asdict` took apart."""
-        parts = {"stalls": Stall, "uses": Use, "lines": Line, "intervals": Interval}
-        return Time(**{k: tuple(parts[k](**x) for x in v) if k in parts else v for k, v in data.items()})
