@@ -1,6 +1,7 @@
 """Machines: their description, their memories and the account of a simulated run."""
 
 from .account import Account, CopyStream, Footprint, LiveBuffer, Region, Traffic, footprints
+from .annotated import AnnotatedNest
 from .capacity import Change, changes_that_fit, check_capacity
 from .errors import AccountError, CapacityError, MachineError, SimulationError
 from .machine import Machine, load_machine, machine_names, machine_text, parse_machine
@@ -10,6 +11,7 @@ from .timing import Interval, Line, Stall, Time, Use
 __all__ = [
     "Account",
     "AccountError",
+    "AnnotatedNest",
     "Cache",
     "CapacityError",
     "Change",

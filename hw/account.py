@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .cache_counts import Level
 from .data import decode, schema
@@ -19,6 +19,9 @@ from .fields import show_bytes
 from .machine import Machine
 from .parts import align_up
 from .timing import Time
+
+if TYPE_CHECKING:
+    from .annotated import AnnotatedNest
 
 FORMAT, VERSION = "tilewright-account", 1  # of the JSON
 
@@ -196,6 +199,13 @@ class Account:
             if row.memory == memory and tensor in (None, row.tensor):
                 total = total + row
         return total
+
+    @property
+    def nest(self) -> AnnotatedNest:
+        """The nest with what each of its lines cost: print it. Raises SimulationError where there is no time."""
+        from .annotated import AnnotatedNest
+
+        return AnnotatedNest(self)
 
     def to_json(self) -> str:
         """The account as JSON, which `hw/account.schema.json` describes; `Account.from_json` gives it back."""
