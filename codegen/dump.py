@@ -27,7 +27,7 @@ def _lines(s: L.Stmt, depth: int) -> list[str]:
         case L.Block(statements):
             return [line for t in statements for line in _lines(t, depth)]
         case L.For(var, start, stop, mode, body):
-            kind = "" if mode == L.SERIAL else f" {mode}"
+            kind = f" spatial on {s.axis}" if s.axis else "" if mode == L.SERIAL else f" {mode}"
             return [f"{pad}for {var!r} in {start!r}..{stop!r}{kind}", *_lines(body, depth + 1)]
         case L.If(c, then, otherwise):
             out = [f"{pad}if {c!r}", *_lines(then, depth + 1)]
@@ -36,6 +36,10 @@ def _lines(s: L.Stmt, depth: int) -> list[str]:
             return out
         case L.Allocate(b, body):
             return [f"{pad}buffer {b.name}[{b.size!r}] {b.dtype} in {b.memory}", *_lines(body, depth + 1)]
+        case L.Turn(b, slot, body):
+            return [f"{pad}slot {slot!r} of {b.name}", *_lines(body, depth + 1)]
+        case L.Section():
+            return [pad + _section(s), *_lines(s.body, depth + 1)]
         case L.Prefetch(b, i, write):
             return [f"{pad}prefetch{' for writing' if write else ''} {b.name}[{i!r}]"]
         case L.Store(targets, values):
@@ -47,6 +51,21 @@ def _lines(s: L.Stmt, depth: int) -> list[str]:
         case L.Fence():
             return [f"{pad}fence"]
     raise TypeError(s)
+
+
+def _section(s: L.Section) -> str:
+    by = s.engine or s.unit
+    moved = "; ".join(
+        f"{_views((t.target,))} = {_views((t.source,))}{' asynchronously' if t.asynchronous else ''}"
+        for t in s.transfers
+    )
+    turns = ", ".join(f"slot {n!r} of {b.name}" for b, n in s.turns)
+    return " ".join(
+        part for part in (
+            f"section {s.number}: {s.kind} {s.name}", by and f"by {by}", moved and f"({moved})", turns and f"({turns})",
+            s.reason and f"({s.reason})",
+        ) if part
+    )  # fmt: skip
 
 
 def _views(views: tuple[L.View, ...]) -> str:

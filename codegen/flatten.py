@@ -176,7 +176,11 @@ class _Flattener:
                 made = self.of(body, scope, inner)
                 if mode == L.VECTORIZE and self.checks(made):
                     mode = L.SERIAL  # lanes can't report on their own
-                return self.checked((start, stop), L.For(var, ends[0], ends[1], mode, made, part=n.part), scope, facts)
+                if mode == "spatial":
+                    mode = L.SERIAL
+                axis = n.axis if self.origins else ""
+                loop = L.For(var, ends[0], ends[1], mode, made, part="never" if axis else n.part, axis=axis)
+                return self.checked((start, stop), loop, scope, facts)
             case Guard(condition, then, None, True) if self.private(then, scope, facts):
                 return self.of(then, scope, facts)
             case Guard(condition, then, otherwise):

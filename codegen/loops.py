@@ -69,7 +69,8 @@ class Block(Stmt):
 @dataclass(frozen=True, eq=False, slots=True)
 class For(Stmt):
     """`work` (of a parallel loop): about how many cycles one iteration takes, an index node known before the loop.
-    `part`: whether loop partitioning may, must or must not deal with it (auto | always | never)."""
+    `part`: whether loop partitioning may, must or must not deal with it (auto | always | never). `axis`: along which axis
+    of the machine's array its iterations lie (simulated programs only; the loop itself is serial)."""
 
     var: Node
     start: Node
@@ -78,6 +79,7 @@ class For(Stmt):
     body: Stmt
     work: Node | None = None
     part: str = "auto"
+    axis: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

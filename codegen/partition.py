@@ -44,6 +44,8 @@ def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
             return L.block(*(partition(t, around) for t in statements))
         case L.Allocate(buffer, body):
             return L.Allocate(buffer, partition(body, around))
+        case L.Section(body=body) | L.Turn(body=body):
+            return replace(s, body=partition(body, around))
         case L.If(c, then, otherwise, versions):
             return L.If(
                 c, partition(then, around), None if otherwise is None else partition(otherwise, around), versions
@@ -85,7 +87,7 @@ def _statements(s: L.Stmt) -> list[L.Stmt]:
     match s:
         case L.Block(statements):
             return [t for u in statements for t in _statements(u)]
-        case L.Allocate(body=body):
+        case L.Allocate(body=body) | L.Section(body=body) | L.Turn(body=body):
             return _statements(body)
     return [s]
 
@@ -97,10 +99,21 @@ def _versions(s: L.Stmt, lanes: Lanes) -> L.Stmt:
             return L.block(*(_versions(t, lanes) for t in statements))
         case L.Allocate(buffer, body):
             return L.Allocate(buffer, _versions(body, lanes))
+        case L.Section(body=body) | L.Turn(body=body):
+            return replace(s, body=_versions(body, lanes))
     found = list(conditions(s, lanes))
     if not found or any(isinstance(t, L.For) and t.mode in (L.SERIAL, L.PARALLEL) for t in L.walk(s)):
         return s
     return L.If(_all_hold(found), assume(s, frozenset(c.node for c in found)), s, versions=True)
+
+
+def in_versions(s: L.Stmt) -> L.Stmt:
+    """A statement that stands alone, its loops parted: conditions that none of them decides make it two versions."""
+    s = partition(s)
+    if _holds_work_apart(s, {}):
+        return _versions(s, {})
+    found = list(conditions(s, {}))
+    return L.If(_all_hold(found), assume(s, frozenset(c.node for c in found)), s, versions=True) if found else s
 
 
 def _all_hold(found: Iterable[Condition]) -> Node:
@@ -177,6 +190,8 @@ def _lane_by_lane(s: L.Stmt) -> L.Stmt:
             return L.block(*map(_lane_by_lane, statements))
         case L.Allocate(buffer, body):
             return L.Allocate(buffer, _lane_by_lane(body))
+        case L.Section(body=body) | L.Turn(body=body):
+            return replace(s, body=_lane_by_lane(body))
         case L.If(c, then, otherwise, versions):
             return L.If(c, _lane_by_lane(then), None if otherwise is None else _lane_by_lane(otherwise), versions)
         case L.For(var, start, stop, L.VECTORIZE, body):
@@ -186,8 +201,8 @@ def _lane_by_lane(s: L.Stmt) -> L.Stmt:
             begin, end, clean = middle
             inside = simplify.conjunction(simplify.compare("ge", var, begin), simplify.compare("lt", var, end))
             return L.block(*_edges(s, begin, end, body, L.For(var, start, stop, L.VECTORIZE, L.If(inside, clean))))
-        case L.For(var, start, stop, mode, body):
-            return L.For(var, start, stop, mode, _lane_by_lane(body))
+        case L.For(body=body):
+            return replace(s, body=_lane_by_lane(body))
     return s
 
 
@@ -244,7 +259,7 @@ def _conditions(s: L.Stmt, inner: dict[Node, Interval], deeper: frozenset[Node])
             else:
                 yield from _marked((start, stop), inner, deeper)
                 yield from _conditions(body, inner, deeper | {v})
-        case L.Allocate(body=body):
+        case L.Allocate(body=body) | L.Section(body=body) | L.Turn(body=body):
             yield from _conditions(body, inner, deeper)
         case L.If(versions=True):
             pass  # dealt with
@@ -289,11 +304,15 @@ def assume(s: L.Stmt, true: frozenset[Node]) -> L.Stmt:
         match t:
             case L.Block(statements):
                 return L.block(*map(of, statements))
-            case L.For(var, start, stop, mode, body):
+            case L.For(start=start, stop=stop, body=body):
                 start, stop = values((start, stop))
-                return L.For(var, start, stop, mode, of(body))
+                return replace(t, start=start, stop=stop, body=of(body))
             case L.Allocate(buffer, body):
                 return L.Allocate(buffer, of(body))
+            case L.Section(body=body):
+                return t.replaced(of(body), values(t.nodes))
+            case L.Turn(body=body):
+                return replace(t, body=of(body))
             case L.If(c, then, otherwise, versions):
                 (c,) = values((c,))
                 if c is ir.TRUE:

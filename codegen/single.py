@@ -22,7 +22,8 @@ from tilewright.schedule.ranges import as_ge0, spread
 def unwrap(s: L.Stmt) -> L.Stmt:
     """`s` with the variables of serial and unrolled loops of at most one iteration replaced by their start.
 
-    A loop that certainly runs once gives way to its body; one that may not run at all stays around it.
+    A loop that certainly runs once gives way to its body; one that may not run at all stays around it, and so does one
+    that lies along an axis of an array.
     """
     return _unwrap(s, {}, {})
 
@@ -34,9 +35,19 @@ def _unwrap(s: L.Stmt, env: Mapping[Node, Node], around: Mapping[Node, Interval]
             return L.block(*(_unwrap(t, env, around) for t in statements))
         case L.Allocate(buffer, body):
             return L.Allocate(buffer, _unwrap(body, env, around))
+        case L.Turn(buffer, slot, body):
+            (slot,) = _values((slot,), env, around)
+            return L.Turn(buffer, slot, _unwrap(body, env, around))
+        case L.Section(body=body):
+            return s.replaced(_unwrap(body, env, around), _values(s.nodes, env, around))
         case L.For(var, start, stop, mode, body):
             start, stop = _values((start, stop), env, around)
-            if mode in (L.SERIAL, L.UNROLL) and _at_most_once(start, stop) and not _sizes_buffers(var, body):
+            if (
+                mode in (L.SERIAL, L.UNROLL)
+                and not s.axis
+                and _at_most_once(start, stop)
+                and not _sizes_buffers(var, body)
+            ):
                 once = simplify.sub(stop, start) is ir.integer(1)
                 inner = _unwrap(body, {**env, var: start}, around)
                 return inner if once else replace(s, start=start, stop=stop, body=inner)

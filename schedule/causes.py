@@ -64,7 +64,7 @@ _CODES: dict[type[ScheduleError], str] = {
     WordingError: """
         algorithm arity condition constraint factor kind knob layout none option partition several text""",
     LoopError: """
-        fuse-mixed loop-mode not-adjacent peel-copies peeled stage-loops vector-inside vector-twice""",
+        fuse-mixed loop-mode not-adjacent peel-copies peeled spatial-inside stage-loops vector-inside vector-twice""",
     ExtentError: "extent register-size unroll-budget vector-length",
     TailError: "tail",
     OrderError: """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilewright.lang import simplify
 from tilewright.lang.errors import Location
 from tilewright.schedule.build import build_nest
 from tilewright.schedule.directive import Directive
+from tilewright.schedule.live import live_points
 from tilewright.schedule.nest import (
     Allocation,
     Assign,
@@ -16,7 +17,6 @@ from tilewright.schedule.nest import (
     Nest,
     NestNode,
     Sequence,
-    Storage,
     children,
     walk,
 )
@@ -25,12 +25,16 @@ from tilewright.schedule.report import streams
 from tilewright.schedule.state import State, refuse
 
 if TYPE_CHECKING:
-    from tilewright.hw import Footprint, LiveBuffer, Machine
+    from tilewright.hw import Footprint, Machine, Proposal
     from tilewright.schedule.schedule import Schedule
 
 
-def check(state: State, directives: tuple[Directive, ...] = (), machine: Machine | None = None) -> Nest:
-    """The nest, if it keeps its promises. `directives` say where in the user's source they were made."""
+def check(
+    state: State, directives: tuple[Directive, ...] = (), machine: Machine | None = None,
+    propose: Callable[[str], tuple[Proposal, ...]] = lambda memory: (),
+) -> Nest:  # fmt: skip
+    """The nest, if it keeps its promises. `directives` say where in the user's source they were made, `propose` what to
+    change where a memory of the machine does not suffice."""
     _check_inlined(state, directives)
     nest = build_nest(state)
     check_nest(nest, directives)
@@ -38,7 +42,7 @@ def check(state: State, directives: tuple[Directive, ...] = (), machine: Machine
     if machine is not None:
         from tilewright.hw import check_capacity, footprints
 
-        check_capacity(machine, footprints(machine, _points(nest)), placed_by(directives))
+        check_capacity(machine, footprints(machine, live_points(nest)), placed_by(directives), propose)
     return nest
 
 
@@ -153,28 +157,3 @@ def _where(directives: tuple[Directive, ...], kind: str, what: str) -> Location 
         if d.kind == kind and ((d.stage == stage and names & set(d.operands)) or made == what):
             return d.location
     return None
-
-
-def _points(nest: Nest) -> Iterator[tuple[str, list[LiveBuffer]]]:
-    """Every allocation with the buffers that are alive there, of those whose size is known."""
-    stack: list[tuple[NestNode, str, tuple[Storage, ...]]] = [(nest.body, "", ())]
-    while stack:
-        n, where, live = stack.pop()
-        if isinstance(n, LoopNode):
-            where = n.address
-        if isinstance(n, Allocation):
-            live = (*live, *n.storages)
-            yield where, [b for b in map(_buffer, live) if b is not None]
-        stack.extend((c, where, live) for c in children(n))
-
-
-def _buffer(s: Storage) -> LiveBuffer | None:
-    from tilewright.hw import LiveBuffer
-
-    extents = s.extents if s.layout is None else s.layout.extents(s.extents)
-    if any(e.op != "const" for e in extents):
-        return None
-    size = s.dtype.bytes
-    for e in extents:
-        size *= e.attr
-    return LiveBuffer(s.name, s.memory, size)

@@ -120,6 +120,9 @@ def _check_loops(state: State, s: Stage, base: Stage) -> None:
         if x.mode != y.mode:
             raise refuse(f"{me}.{x.name} is {x.mode} and {other}.{y.name} is {y.mode}", "compute-with-loops",
                          "make them alike")  # fmt: skip
+        if x.axis != y.axis:
+            raise refuse(f"{me}.{x.name} lies along {x.axis} and {other}.{y.name} along {y.axis}", "compute-with-loops",
+                         "make them alike")  # fmt: skip
         if (x.peel, x.part) != (y.peel, y.part):
             raise refuse(f"{me}.{x.name} and {other}.{y.name} are peeled or parted in two ways", "compute-with-loops",
                          "make them alike")  # fmt: skip

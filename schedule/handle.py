@@ -79,6 +79,10 @@ class Handle:
         """An ordinary loop again."""
         return self._loop("serial", (loop,))
 
+    def spatial(self, loop: str, axis: str) -> Handle:
+        """Lay a loop's iterations along an axis of the machine's array."""
+        return self._loop("spatial", (loop,), on=axis)
+
     def peel(self, loop: str, first: int = 1, last: int = 1) -> Handle:
         """The first and the last iterations run as copies of their own, so that conditions in the others vanish."""
         return self._loop("peel", (loop,), by=(first, last))

@@ -63,7 +63,8 @@ class Sequence(NestNode):
 @dataclass(frozen=True, eq=False, slots=True)
 class LoopNode(NestNode):
     """`var` runs start <= var < stop. `address` is how a schedule names it, `name` its short name. `part`: whether code
-    generation may, must or must not part it where conditions inside always hold (auto | always | never)."""
+    generation may, must or must not part it where conditions inside always hold (auto | always | never). `axis`: along
+    which axis of the machine's array the iterations of a spatial loop lie."""
 
     address: str
     name: str
@@ -74,6 +75,7 @@ class LoopNode(NestNode):
     reduction: bool
     body: NestNode
     part: str = "auto"
+    axis: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

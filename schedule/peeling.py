@@ -29,7 +29,7 @@ from tilewright.schedule.ranges import ONE, Range, as_ge0, spread
 
 def loop_node(address: str, x: Range, body: NestNode, around: tuple[Range, ...]) -> NestNode:
     """The loop over `x` inside of the loops `around`, in parts if it is peeled."""
-    loop = LoopNode(address, x.name, x.var, x.start, x.stop, x.mode, x.reduction, body, x.part)
+    loop = LoopNode(address, x.name, x.var, x.start, x.stop, x.mode, x.reduction, body, x.part, x.axis)
     return peeled(loop, *x.peel, Facts(tuple((y.var, y.interval) for y in around))) if any(x.peel) else loop
 
 

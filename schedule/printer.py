@@ -132,7 +132,8 @@ class _Printer:
         while name in self.taken:
             name += "'"
         span = self.span(n.start, n.stop)
-        yield f"{'  ' * depth}for {name} in {span}{_SHOWN.get(n.mode, ' ' + n.mode)}"
+        mode = f" spatial on {n.axis}" if n.mode == "spatial" else _SHOWN.get(n.mode, " " + n.mode)
+        yield f"{'  ' * depth}for {name} in {span}{mode}"
         self.names[n.var.attr] = name
         self.taken.append(name)
         yield from self.lines(n.body, depth + 1)

@@ -21,7 +21,7 @@ from tilewright.schedule.directives import step
 from tilewright.schedule.state import State, find_stage, initial_state, refuse
 
 if TYPE_CHECKING:
-    from tilewright.hw import Machine
+    from tilewright.hw import Footprint, Machine, Proposal
     from tilewright.schedule.handle import Handle
     from tilewright.schedule.report import Report
     from tilewright.schedule.text import ScheduleText
@@ -248,15 +248,35 @@ class Schedule:
 
         return self._told(lambda: report(self.state))
 
-    def check(self) -> None:
+    def check(self, capacity: bool = True) -> None:
         """Check the promises that need the whole schedule. Raises ScheduleError, BoundsError or CapacityError.
 
         Vectorized and unrolled loops have constant extents, buffers in registers constant sizes, nothing that is
-        inlined has scheduled loops, and (where a machine is bound) buffers of known size fit their memories.
+        inlined has scheduled loops, and (where a machine is bound, and unless `capacity` is False) buffers of known size
+        fit their memories.
         """
         from tilewright.schedule.check import check
 
-        self._told(lambda: check(self.state, self.directives, self.machine))
+        self._told(lambda: check(self.state, self.directives, self.machine if capacity else None, self._what_would_fit))
+
+    def _what_would_fit(self, memory: str) -> tuple[Proposal, ...]:
+        """Changes after which the buffers of known size fit."""
+        from tilewright.hw import footprints
+        from tilewright.schedule.build import build_nest
+        from tilewright.schedule.fitting import proposals
+        from tilewright.schedule.live import live_points
+
+        machine = self.machine
+        assert machine is not None
+
+        def measure(s: Schedule) -> Iterable[Footprint]:
+            return footprints(machine, live_points(build_nest(s.state)))
+
+        def verify(s: Schedule) -> Iterable[Footprint]:
+            s.check(capacity=False)
+            return measure(s)
+
+        return proposals(self, memory, measure, verify)
 
     def _told(self, what: Callable[[], Any]) -> Any:
         """The result of something that builds the nest. What is refused then names the directive that promised it."""

@@ -113,8 +113,8 @@ def _check_inside_vectors(state: State, stage: Stage) -> None:
     name = state.loop_address(stage.key, stage.loops[vector].name)
     hint = "move the vector loop further in, or that further out"
     for x in stage.loops[vector + 1 :]:
-        if x.mode == "parallel":
-            raise refuse(f"the parallel loop {x.name} would stand inside the vector loop {name}", "vector-inside", hint)
+        if x.mode in ("parallel", "spatial"):
+            raise refuse(f"the {x.mode} loop {x.name} would stand inside the vector loop {name}", "vector-inside", hint)
     for m in stage.prefetches:
         if m.loop in inside:
             raise refuse(f"the prefetch of {m.tensor} would stand inside the vector loop {name}", "vector-inside", hint)
@@ -166,7 +166,7 @@ def _check_store(state: State, sites: Sites, fs: FuncState) -> None:
 
 
 def _check_outside(state: State, fs: FuncState, place: Place, around: list[Site], what: str) -> None:
-    """`place` is one of the loops `around` or the root, and no parallel loop stands inside of it."""
+    """`place` is one of the loops `around` or the root, and no parallel or spatial loop stands inside of it."""
     name, how = fs.func.name, "store_at" if what == "stored" else "hoist_storage"
     if place.stage is not None and place.loop is not None:
         here = (place.stage, place.loop)
@@ -179,9 +179,10 @@ def _check_outside(state: State, fs: FuncState, place: Place, around: list[Site]
             )  # fmt: skip
         around = around[around.index(here) + 1 :]
     for key, loop in around:
-        if state.stages[key].loop(loop).mode == "parallel":
+        mode = state.stages[key].loop(loop).mode
+        if mode in ("parallel", "spatial"):
             at = state.loop_address(key, loop)
             raise refuse(
-                f"{name} is {what} outside the parallel loop {at} and computed inside: its iterations would race",
+                f"{name} is {what} outside the {mode} loop {at} and computed inside: its iterations would race",
                 "store-race", f"inside it is no race: s[{name!r}].{how}({at!r}); or make that loop serial",
             )  # fmt: skip

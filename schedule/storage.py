@@ -20,10 +20,11 @@ Storages = tuple[Storage, ...]  # one a component
 
 
 def _no_threads(name: str, what: str, between: Site) -> None:
-    parallel = [x.name for x in between if x.mode == "parallel"]
-    if parallel:
+    apart = [x for x in between if x.mode in ("parallel", "spatial")]
+    if apart:
+        x = apart[0]
         raise refuse(
-            f"{name} is {what} outside the parallel loop {parallel[0]} and computed inside: its iterations would race",
+            f"{name} is {what} outside the {x.mode} loop {x.name} and computed inside: its iterations would race",
             "store-race", "store it inside that loop (store_at), or make the loop serial",
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ from tilewright.schedule.directive import Directive, KnobRef, Value
 if TYPE_CHECKING:
     from tilewright.lang.text.reader import Source
 
-KEYS = ("by", "tail", "at", "in", "pad", "name", "offset", "of", "over", "for", "=")
+KEYS = ("by", "tail", "at", "in", "pad", "name", "offset", "of", "over", "for", "on", "=")
 FLAG, LAYOUT = "given", "layout"  # `given` stands alone for 1; the value of `layout` is an index map
 WORDS = frozenset([*KEYS, FLAG, LAYOUT])
 _WORD = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[[0-9]+\]|\{[A-Za-z_]\w*\})*\Z", re.ASCII)

@@ -55,6 +55,6 @@ def refused(code: str) -> Callable[[Callable[[], object]], Callable[[], object]]
 
 def examples() -> list[Example]:
     """All examples, in the order of the document."""
-    from . import buffers, loops, names, online, places, reductions, sharing, stages  # noqa: F401  (they register themselves)
+    from . import buffers, loops, machines, names, online, places, reductions, sharing, stages  # noqa: F401  (they register themselves)
 
     return EXAMPLES

@@ -8,7 +8,7 @@ from .kernels import blur, matmul
 
 @refused("loop-mode")
 def loop_mode():
-    """A loop that is vectorized, unrolled, parallel, peeled or parted is not shaped any more."""
+    """A loop that is vectorized, unrolled, parallel, spatial, peeled or parted is not shaped any more."""
     s = matmul.schedule()
     s["C.update"].parallel("i").split("i", "io", "ii", 8)
 

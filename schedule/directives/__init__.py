@@ -10,6 +10,7 @@ from tilewright.schedule.directives import (
     buffers,
     clones,
     loops,
+    machine,
     meta,
     online,
     parts,
@@ -41,6 +42,7 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     check_places(after)
     check_stages(after)
     check_tiles(after)
+    machine.check_spatial(after)
     loops.check_order(after)
     staging.check_prefetches(after)
     parts.check_copies(after)
@@ -51,6 +53,6 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
 
 
 __all__ = [
-    "KINDS", "Kind", "Option", "buffers", "canonical", "clones", "directive", "loops", "meta", "online", "parts",
+    "KINDS", "Kind", "Option", "buffers", "canonical", "clones", "directive", "loops", "machine", "meta", "online", "parts",
     "placement", "reductions", "regions", "resolved", "sharing", "special", "staging", "step", "streams",
 ]  # fmt: skip

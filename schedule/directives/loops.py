@@ -108,7 +108,7 @@ def fuse(state: State, d: Directive) -> State:
         raise refuse(f"{outer.name} and {inner.name} can't be fused: only {r.name} is a reduction loop", "fuse-mixed",
                      "fuse pure loops with pure ones, reduction loops with reduction loops")  # fmt: skip
     for x in (outer, inner):
-        _require_serial(d.stage, x, "fused")
+        require_serial(d.stage, x, "fused")
     check_new_names(state, s, (fused,), (outer.name, inner.name))
     loops = (*s.loops[:k], Loop(fused, outer.reduction), *s.loops[k + 2 :])
     made = replace(s, loops=loops, transforms=(*s.transforms, Fuse(outer.name, inner.name, fused)), scheduled=True)
@@ -143,7 +143,7 @@ def unroll(state: State, d: Directive) -> State:
     state, loop = _split_first(state, d, "u", inner=True)
     s = find_stage(state, d.stage)
     _require_constant(state, s, loop, "unrolled")
-    _require_serial(d.stage, s.loop(loop), "unrolled", allowed=("unroll",))
+    require_serial(d.stage, s.loop(loop), "unrolled", allowed=("unroll",))
     return state.with_stage(replace(s.with_loop(loop, mode="unroll"), scheduled=True))
 
 
@@ -189,9 +189,9 @@ def parallel(state: State, d: Directive) -> State:
 
 @directive("serial", "loop")
 def serial(state: State, d: Directive) -> State:
-    """An ordinary loop again, after unroll, vectorize or parallel."""
+    """An ordinary loop again, after unroll, vectorize, parallel or spatial."""
     s = find_stage(state, d.stage)
-    return state.with_stage(replace(s.with_loop(d.operands[0], mode="serial"), scheduled=True))
+    return state.with_stage(replace(s.with_loop(d.operands[0], mode="serial", axis=""), scheduled=True))
 
 
 # What the directives are made of --------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def split_loop(state: State, s: Stage, loop: str, outer: str, inner: str, factor
     """The state after a split; see `split` for what is legal."""
     address = state.address(s.key)
     x = s.loop(loop)
-    _require_serial(address, x, "split")
+    require_serial(address, x, "split")
     check_new_names(state, s, (outer, inner), (loop,))
     _check_tail(state, s, x, tail)
     _check_reach(s, loop, factor)
@@ -320,12 +320,13 @@ def _check_tail(state: State, s: Stage, x: Loop, tail: str) -> None:
                          "use tail guard, or round up the first split")  # fmt: skip
 
 
-def _require_serial(address: str, x: Loop, what: str, allowed: tuple[str, ...] = ()) -> None:
+def require_serial(address: str, x: Loop, what: str, allowed: tuple[str, ...] = ()) -> None:
+    """Refuse to shape or run a loop in another way than it already is."""
     if what != "parallel" and (any(x.peel) or x.part != "auto"):
         word = "peeled" if any(x.peel) else "parted"
         raise refuse(f"{address}.{x.name} is {word} already and can't be {what}", "loop-mode", "write that first")
     if x.mode != "serial" and x.mode not in allowed:
-        word = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}[x.mode]
+        word = {"vectorize": "vectorized", "unroll": "unrolled"}.get(x.mode, x.mode)
         raise refuse(f"{address}.{x.name} is {word} already and can't be {what}", "loop-mode",
                      f"write that first, or make it serial again: serial({x.name!r})")  # fmt: skip
 
@@ -392,7 +393,7 @@ def make_vector(state: State, s: Stage, loop: str) -> State:
     """The state in which a loop is the vector loop of its stage."""
     address = state.address(s.key)
     x = s.loop(loop)
-    _require_serial(address, x, "vectorized", allowed=("vectorize",))
+    require_serial(address, x, "vectorized", allowed=("vectorize",))
     other = next((y.name for y in s.loops if y.mode == "vectorize" and y is not x), None)
     if other is not None:
         raise refuse(f"{address} has a vector loop already: {other}", "vector-twice",
@@ -401,10 +402,10 @@ def make_vector(state: State, s: Stage, loop: str) -> State:
     if inside:
         raise refuse(f"{', '.join(inside)} would stand inside the vector loop {address}.{loop}", "vector-inside",
                      "compute it further out, or split the loop and vectorize the part inside")  # fmt: skip
-    threads = next((y.name for y in s.loops[s.depth(loop) :] if y.mode == "parallel"), None)
-    if threads is not None:
-        raise refuse(f"the parallel loop {threads} stands inside {address}.{loop}", "vector-inside",
-                     "reorder: parallel loops stand outside vector loops")  # fmt: skip
+    apart = next((y for y in s.loops[s.depth(loop) :] if y.mode in ("parallel", "spatial")), None)
+    if apart is not None:
+        raise refuse(f"the {apart.mode} loop {apart.name} stands inside {address}.{loop}", "vector-inside",
+                     f"reorder: {apart.mode} loops stand outside vector loops")  # fmt: skip
     _require_constant(state, s, loop, "vectorized")
     made = next((t for t in reversed(s.transforms) if isinstance(t, Split) and loop in (t.outer, t.inner)), None)
     if made is not None and made.inner == loop and made.factor > _MOST_LANES:
@@ -417,7 +418,7 @@ def make_parallel(state: State, s: Stage, loop: str) -> State:
     """The state in which the iterations of a loop run on several threads."""
     address = state.address(s.key)
     x = s.loop(loop)
-    _require_serial(address, x, "parallel", allowed=("parallel",))
+    require_serial(address, x, "parallel", allowed=("parallel",))
     depth = s.depth(loop)
     if any(y.mode == "vectorize" for y in s.loops[:depth]):
         raise refuse(f"{address}.{loop} stands inside a vector loop", "vector-inside",

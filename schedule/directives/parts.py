@@ -24,7 +24,7 @@ def peel(state: State, d: Directive) -> State:
     the last iterations, boundary conditions, the first iterations of sliding windows and tiles. Where the loop has
     fewer iterations than that, the first ones come first. A peeled loop of threads has serial ends. Peel last: a
     peeled loop is not split, fused, vectorized or unrolled any more. Numerics: none. Errors: schedule.loop-mode (a
-    vector or unrolled loop), schedule.peeled (twice), schedule.peel-copies (too many), schedule.factor.
+    vector, unrolled or spatial loop), schedule.peeled (twice), schedule.peel-copies (too many), schedule.factor.
     """
     s, x = _loop(state, d)
     first, last = _counts(d)
@@ -45,7 +45,7 @@ def partition(state: State, d: Directive) -> State:
     `auto` (the default) parts innermost serial loops where it pays, `never` leaves the loop whole (less code), `always`
     parts it, or makes two versions of its body where its conditions are not linear in it. Where no condition inside
     depends on the loop's variable alone, `always` is an error at compile. Numerics: none. Errors: schedule.loop-mode (a
-    vector or unrolled loop), schedule.partition.
+    vector, unrolled or spatial loop), schedule.partition.
     """
     s, x = _loop(state, d)
     return _with(state, s, x, part=str(d.option("=")))
@@ -54,8 +54,8 @@ def partition(state: State, d: Directive) -> State:
 def _loop(state: State, d: Directive) -> tuple[Stage, Loop]:
     s = find_stage(state, d.stage)
     x = s.loop(d.operands[0])
-    if x.mode in ("vectorize", "unroll"):
-        word = {"vectorize": "vectorized", "unroll": "unrolled"}[x.mode]
+    if x.mode in ("vectorize", "unroll", "spatial"):
+        word = {"vectorize": "vectorized", "unroll": "unrolled"}.get(x.mode, x.mode)
         raise refuse(f"{state.loop_address(s.key, x.name)} is {word} and has no parts", "loop-mode",
                      f"make it serial first: serial({x.name!r})")  # fmt: skip
     return s, x

@@ -330,7 +330,7 @@ def _partial_loops(stage: Stage, made: Stage, loop: str, mode: str, start: int, 
         if x.name == loop:
             loops.append(Loop(loop, False, mode))
         elif x.name in whole:
-            loops.append(Loop(whole[x.name], False, x.mode))
+            loops.append(replace(x, name=whole[x.name], reduction=False))
         elif x.reduction or x.name in split:
             loops.append(x)
     have = {x.name for x in loops} | {

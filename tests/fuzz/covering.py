@@ -117,7 +117,7 @@ def _variants(k: int, s: Schedule, state: State) -> list[str]:
             return ["given"]
         array = any(a.name == d.operands[0] for a in s.pipeline.arrays) and d.operands[0] not in state.funcs
         return ["of an input" if array else "of an output" if d.operands[0] in state.outputs else "of an intermediate"]
-    if d.kind in ("vectorize", "parallel"):
+    if d.kind in ("vectorize", "parallel", "spatial"):
         reduction = find_stage(s.prefix(k).state, d.stage).loop(d.operands[0]).reduction
         return ["of a reduction"] if reduction else []
     if d.kind == "specialize":

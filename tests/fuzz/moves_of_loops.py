@@ -125,6 +125,23 @@ def outermost_parallel(s: Schedule, choose: Choose, k: int) -> None:
     handle(s, x).parallel(x.loops[0].name)
 
 
+@move("spatial")
+def spatial(s: Schedule, choose: Choose, k: int) -> None:
+    h, loop = a_loop(s, choose)
+    h.spatial(loop, pick(choose, ["x", "y"]))
+
+
+@move("spatial")
+def an_array(s: Schedule, choose: Choose, k: int) -> None:
+    """A part of each of two loops along an axis of its own."""
+    x = a_stage(s, choose, lambda y: len(y.loops) > 1)
+    names = [y.name for y in x.loops]
+    at = choose(len(names) - 1)
+    for axis, name in (("x", names[at]), ("y", names[at + 1])):
+        handle(s, x).split(name, f"o{k}{axis}", f"i{k}{axis}", 1 + choose(5))
+        handle(s, x).spatial(f"i{k}{axis}", axis)
+
+
 @move("serial")
 def serial(s: Schedule, choose: Choose, k: int) -> None:
     x = a_stage(s, choose, lambda y: any(z.mode != "serial" for z in y.loops) or choose(8) == 0)

@@ -216,7 +216,7 @@ class Interpreter:
         start, stop = self.integer(n.start), self.integer(n.stop)
         self.depth += 1
         frame = None
-        if n.mode in ("parallel", "vectorize"):
+        if n.mode in ("parallel", "vectorize") or (n.mode == "spatial" and not n.reduction):
             frame = Frame(self.depth, n.address)
             self.frames.append(frame)
         for k in range(start, stop):

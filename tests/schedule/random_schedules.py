@@ -84,9 +84,12 @@ def tile(s: Schedule, choose: Choose, k: int) -> None:
 
 def mark(s: Schedule, choose: Choose, k: int) -> None:
     h, loop = _loop(s, choose)
-    kind = _pick(choose, ["unroll", "vectorize", "parallel"])
+    kind = _pick(choose, ["unroll", "vectorize", "parallel", "spatial"])
     factor = 1 + choose(4) if choose(3) else None
-    getattr(h, kind)(loop, factor)
+    if kind == "spatial":
+        h.spatial(loop, _pick(choose, ["x", "y"]))
+    else:
+        getattr(h, kind)(loop, factor)
 
 
 def serial(s: Schedule, choose: Choose, k: int) -> None:
