@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
 from tilewright.codegen.emit import Tally
-from tilewright.hw.account import columns
+from tilewright.hw.render.tables import columns
 from tilewright.lang.binding import check_sizes
 from tilewright.lang.errors import UnknownNameError, user_location
 from tilewright.lang.pipeline import Pipeline

@@ -1,17 +1,19 @@
 """Machines: their description, their memories and the account of a simulated run."""
 
-from .account import Account, CopyStream, Footprint, LiveBuffer, Region, Traffic, footprints
+from .account import Account, CopyStream, Footprint, LiveBuffer, Region, Tensor, Traffic, footprints
 from .annotated import AnnotatedNest
 from .capacity import Change, changes_that_fit, check_capacity
 from .errors import AccountError, CapacityError, MachineError, SimulationError
 from .machine import Machine, load_machine, machine_names, machine_text, parse_machine
 from .parts import Cache, Compute, Dma, Memory, Provenance, Unit
+from .roofline import Bound, Roof, Roofline
 from .timing import Interval, Line, Stall, Time, Use
 
 __all__ = [
     "Account",
     "AccountError",
     "AnnotatedNest",
+    "Bound",
     "Cache",
     "CapacityError",
     "Change",
@@ -27,8 +29,11 @@ __all__ = [
     "Memory",
     "Provenance",
     "Region",
+    "Roof",
+    "Roofline",
     "SimulationError",
     "Stall",
+    "Tensor",
     "Time",
     "Traffic",
     "Unit",

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from .cache_counts import Level
 from .data import decode, schema
 from .errors import AccountError
-from .fields import show_bytes
-from .machine import Machine
+from .machine import Machine, load_machine, machine_names
 from .parts import align_up
 from .timing import Time
+
+if TYPE_CHECKING:
+    from .roofline import Roofline
 
 if TYPE_CHECKING:
     from .annotated import AnnotatedNest
@@ -100,6 +102,15 @@ class CopyStream:
 
 
 @dataclass(frozen=True, slots=True)
+class Tensor:
+    """An argument of the kernel, and the bytes of it that any schedule must read (`reads`) and write (`writes`)."""
+
+    name: str
+    reads: int = 0
+    writes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Region:
     """What one section of the program did: the counts that its place under the roofline follows from.
 
@@ -173,9 +184,9 @@ def footprints(machine: Machine, points: Iterable[tuple[str, Iterable[LiveBuffer
 class Account:
     """What a run did on a machine. `sizes` are the values of the kernel's size symbols.
 
-    `source` says what the counts come from: `execution` (the program ran) or `skeleton` (its loops did); `notes` are what a
-    reader must know, such as copies that no engine can do. `operations` are those of all `regions` together. `energy` is in
-    picojoules by memory and `compute`, to be compared and not believed.
+    `source` says what the counts come from: `execution` (the program ran) or `skeleton` (its loops did). `operations` are
+    those of all `regions` together; `tensors` are the kernel's arguments. `energy` is in picojoules by memory and
+    `compute`, to be compared and not believed. `notes` are what a reader must know, such as copies that no engine can do.
     """
 
     kernel: str
@@ -186,6 +197,7 @@ class Account:
     copies: tuple[CopyStream, ...] = ()
     operations: Mapping[str, int] = field(default_factory=dict)
     regions: tuple[Region, ...] = ()
+    tensors: tuple[Tensor, ...] = ()
     caches: tuple[Level, ...] = ()
     time: Time | None = None
     energy: Mapping[str, float] = field(default_factory=dict)
@@ -207,6 +219,24 @@ class Account:
 
         return AnnotatedNest(self)
 
+    def roofline(self, machine: Machine | None = None) -> Roofline:
+        """Where the run stands under the roofs of its machine: see `hw.roofline`.
+
+        `machine` is what the account was made with; None means the preset of that name. Raises AccountError
+        `account.machine` where there is none.
+        """
+        from .roofline import roofline
+
+        return roofline(self, self._machine(machine))
+
+    def _machine(self, given: Machine | None) -> Machine:
+        if given is None and self.machine not in machine_names():
+            raise AccountError(
+                f"there is no preset {self.machine!r}", code="account.machine",
+                hint="give the machine that the account was made with",
+            )  # fmt: skip
+        return load_machine(self.machine) if given is None else given
+
     def to_json(self) -> str:
         """The account as JSON, which `hw/account.schema.json` describes; `Account.from_json` gives it back."""
         return json.dumps({"format": FORMAT, "version": VERSION} | asdict(self), indent=2)
@@ -226,22 +256,14 @@ class Account:
         return decode(Account, data)
 
     def __str__(self) -> str:
-        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        parts = [f"{self.kernel} on {self.machine}{f' ({sizes})' if sizes else ''}"]
-        if self.traffic:
-            parts.append(self._traffic_text())
-        parts += [footprint_text(footprint) for footprint in self.footprint]
-        return "\n\n".join(parts)
+        from .render.account_text import account_text
 
-    def _traffic_text(self) -> str:
-        rows: list[tuple[str, ...]] = [("memory", "tensor", "reads", "writes", "bytes read", "bytes written")]
-        for memory in dict.fromkeys(row.memory for row in self.traffic):
-            listed = [row for row in self.traffic if row.memory == memory]
-            # A total only where there is something to add up.
-            for row in [*listed, self.of(memory)] if len(listed) > 1 else listed:
-                counts = (row.reads, row.writes, row.bytes_read, row.bytes_written)
-                rows.append((memory, row.tensor, *(f"{count:,}" for count in counts)))
-        return columns(rows, left=2)
+        return account_text(self)
+
+    def _repr_html_(self) -> str:
+        from .render.html import account_html
+
+        return account_html(self)
 
 
 def account_schema() -> dict[str, Any]:
@@ -257,29 +279,3 @@ def account_schema() -> dict[str, Any]:
         "required": [*head, *top["required"]],
         "$defs": definitions,
     }
-
-
-def footprint_text(footprint: Footprint) -> str:
-    """The live buffers of a memory at its peak as a table, with what they take of it."""
-    capacity = footprint.capacity
-    of = "unbounded" if capacity is None else f"{show_bytes(capacity)}, {footprint.peak / capacity:.1%} taken"
-    rows: list[tuple[str, ...]] = [("buffer", "slots", "bytes a slot", "aligned", "taken")]
-    for buffer in footprint.buffers:
-        aligned = align_up(buffer.size, footprint.alignment)
-        counts = (buffer.slots, buffer.size, aligned, footprint.taken(buffer))
-        rows.append((buffer.name, *(f"{count:,}" for count in counts)))
-    rows.append(("all", "", "", "", f"{footprint.peak:,}"))
-    where = f", at {footprint.where}" if footprint.where else ""
-    return f"{footprint.memory} ({of}){where}\n{columns(rows, left=1)}"
-
-
-def columns(rows: list[tuple[str, ...]], left: int) -> str:
-    """Rows as aligned columns, the first `left` of them flush left and the others flush right."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if index < left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from tilewright.lang.errors import Location
 
-from .account import Footprint, LiveBuffer, footprint_text
+from .account import Footprint, LiveBuffer
 from .errors import CapacityError
 from .fields import show_bytes
 from .machine import Machine
 from .parts import align_up
+from .render.account_text import footprint_text
 
 
 @dataclass(frozen=True, slots=True)

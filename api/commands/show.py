@@ -134,7 +134,7 @@ def _buffer(b: BufferFacts, view: LoopView, p: Pipeline, sizes: Mapping[str, int
 
 
 def _table(rows: tuple[BufferRow, ...]) -> str:
-    from tilewright.hw.account import columns
+    from tilewright.hw.render.tables import columns
 
     head = ("buffer", "type", "memory", "lives in", "bytes")
     cells = [

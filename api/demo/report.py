@@ -59,7 +59,7 @@ class Report:
 
 def table(rows: Sequence[Row], machine: str) -> str:
     """The rows of the demonstration as a table."""
-    from tilewright.hw.account import columns
+    from tilewright.hw.render.tables import columns
 
     cells: list[tuple[str, ...]] = [
         ("job", "schedule", "time", "rate", "NumPy's time", "of NumPy", f"moved on {machine}", "peak", "error/bound")

@@ -13,6 +13,7 @@ from tilewright.hw import (
     LiveBuffer,
     Region,
     Stall,
+    Tensor,
     Time,
     Traffic,
     Use,
@@ -73,8 +74,9 @@ def times(draw: st.DrawFn) -> Time:
 
 
 def accounts() -> st.SearchStrategy[Account]:
+    tensors = st.builds(Tensor, words, counts, counts)
     return st.builds(
         Account, words, st.just(TOY.name), _table(words, counts), _many(traffic, 4), _many(prints), _many(copies),
-        _table(st.sampled_from(["f32", "i8"]), counts), _many(regions), _many(levels), st.none() | times(),
+        _table(st.sampled_from(["f32", "i8"]), counts), _many(regions), _many(tensors), _many(levels), st.none() | times(),
         _table(memories, cycles), st.sampled_from(["execution", "skeleton"]), _many(words),
     )  # fmt: skip
