@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.interface import CONTIGUOUS, UNIT
 from tilewright.codegen.needs import ALWAYS, Need, Needs
+from tilewright.codegen.places import (
+    ONE,
+    Key,
+    Place,
+    argument_strides,
+    one_slot,
+    physical_index,
+    row_major,
+    strides_of,
+)
+from tilewright.codegen.transfers import copied
 from tilewright.lang import ir, simplify
 from tilewright.lang.assumptions import assumptions, broken
 from tilewright.lang.errors import CompileError, Location
@@ -16,7 +26,6 @@ from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.types import bool_, i64, index
-from tilewright.schedule.externs import steps
 from tilewright.schedule.nest import (
     Allocation,
     Assign,
@@ -34,32 +43,14 @@ from tilewright.schedule.nest import (
 from tilewright.schedule.prove import Facts
 from tilewright.schedule.tiles import OutputArray
 
-ONE = integer(1)
 
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """A storage as a buffer with strides (in elements, one a physical axis)."""
-
-    storage: Storage
-    buffer: L.Buffer
-    strides: tuple[Node, ...]
-
-    def offset(self, indices: tuple[Node, ...]) -> Node:
-        s = self.storage
-        physical = physical_index(s, indices)
-        total = integer(0) if s.turn is None else simplify.mul(s.turn, one_slot(s))
-        for i, stride in zip(physical, self.strides, strict=True):
-            total = simplify.add(total, simplify.mul(i, stride))
-        return total
-
-    def where(self, condition: Node) -> Place:
-        """The same with the strides that a condition says."""
-        known = {}
-        for c in ir.spread(condition, "and"):
-            if c.op == "eq" and c.args[0].op == "stride":
-                known[c.args[0]] = c.args[1]
-        return replace(self, strides=ir.substitute(self.strides, known)) if known else self
+def turned(var: Node, body: L.Stmt, scope: Mapping[Key, Place]) -> L.Stmt:
+    """The body of a loop, with the slots that its iterations use of the rings which turn with it."""
+    rings = {p.buffer: p.storage.turn for p in scope.values() if p.storage.turn is not None}
+    for b, turn in reversed(rings.items()):
+        if var in ir.leaves((turn,), "var"):
+            body = L.Turn(b, turn, body)
+    return body
 
 
 def decided(condition: Node) -> Node:
@@ -70,51 +61,12 @@ def decided(condition: Node) -> Node:
     return out
 
 
-Key = tuple[Tensor, int]
-
-
-def physical_index(s: Storage, indices: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The place of an element in its buffer: relative to the first one, folded axes wrapped, through the layout."""
-    relative = [simplify.sub(i, o) for i, o in zip(indices, s.origin, strict=True)]
-    for axis, extent in s.folds:
-        relative[axis] = simplify.mod(indices[axis], integer(extent))
-    return s.layout.apply(relative) if s.layout else tuple(relative)
-
-
-def one_slot(s: Storage) -> Node:
-    """Elements of one slot of a buffer."""
-    extents = s.layout.extents(s.extents) if s.layout else s.extents
-    size = ONE
-    for e in extents:
-        size = simplify.mul(size, e)
-    return size
-
-
-def row_major(extents: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Strides of a contiguous array, the last axis fastest."""
-    out: list[Node] = []
-    step = ONE
-    for e in reversed(extents):
-        out.append(step)
-        step = simplify.mul(step, e)
-    return tuple(reversed(out))
-
-
-def argument_strides(s: Storage, position: int, stride_class: str) -> tuple[Node, ...]:
-    extents = s.layout.extents(s.extents) if s.layout else s.extents
-    if stride_class == CONTIGUOUS:
-        return row_major(extents)
-    known = [ir.node("stride", index, (), (position, k)) for k in range(len(extents))]
-    if stride_class == UNIT and known:
-        known[-1] = ONE
-    return tuple(known)
-
-
 def flatten(
-    nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...], debug: bool = False, origins: bool = False
-) -> L.Program:
+    nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...], debug: bool = False, origins: bool = False,
+    staging: bool = False,
+) -> L.Program:  # fmt: skip
     """The loop IR of a Nest. `classes` gives the stride class of every argument (inputs, tables, outputs). With
-    `origins` every store says what it computes.
+    `origins` every store says what it computes; with `staging` copies between memories are sections.
 
     With `debug`, promises (`tw.assume`) are checked: the kernel has one argument more at the end, an i64 that gets the
     number of a broken promise, counted from 1 in the order of `lang.assumptions`. Statements that rest on a broken
@@ -140,7 +92,7 @@ def flatten(
         promises = Promises(L.Buffer("out.broken", i64, None, "main", len(buffers)), numbers)
         buffers.append(promises.broken)
         ranks += (0,)
-    flattener = _Flattener(outputs, promises, origins)
+    flattener = _Flattener(outputs, promises, origins, staging)
     for p in (*outputs.values(), *(q for q in scope.values() if q.storage.role != "output")):
         flattener.strides.update({(p.storage.name, k): n for k, n in enumerate(p.strides)})
     body = flattener.of(nest.body, scope, Facts())
@@ -159,8 +111,14 @@ class Promises:
 
 
 class _Flattener:
-    def __init__(self, outputs: Mapping[int, Place], promises: Promises | None = None, origins: bool = False):
-        self.outputs, self.promises, self.origins = outputs, promises, origins
+    def __init__(
+        self,
+        outputs: Mapping[int, Place],
+        promises: Promises | None = None,
+        origins: bool = False,
+        staging: bool = False,
+    ):
+        self.outputs, self.promises, self.origins, self.staging = outputs, promises, origins, staging
         self.names: dict[str, int] = {}
         self.strides: dict[tuple[str, int], Node] = {}  # (array, axis) -> stride, for conditions
 
@@ -169,11 +127,13 @@ class _Flattener:
             case Sequence(items):
                 return L.block(*(self.of(i, scope, facts) for i in items))
             case Produce(body=body):
-                return self.of(body, scope, facts)
+                return self.staged(n, self.of(body, scope, facts), scope, facts)
             case LoopNode(var=var, start=start, stop=stop, mode=mode, body=body):
                 inner = facts.entering(var, Interval(start, simplify.sub(stop, ONE)))
                 ends = self.values((start, stop), scope, facts)
                 made = self.of(body, scope, inner)
+                if self.staging:
+                    made = turned(var, made, scope)
                 if mode == L.VECTORIZE and self.checks(made):
                     mode = L.SERIAL  # lanes can't report on their own
                 if mode == "spatial":
@@ -203,6 +163,22 @@ class _Flattener:
             case PrefetchNode(tensor, region, write):
                 return self.prefetch(tensor, region, write, scope)
         raise TypeError(n)
+
+    def staged(self, n: Produce, s: L.Stmt, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
+        """`s`, which computes `n`; if that is a copy between two memories, as a section that says so."""
+        if not self.staging:
+            return s
+
+        def find(tensor: Tensor, component: int) -> Place | None:
+            if isinstance(tensor, OutputArray):
+                return self.outputs[tensor.slot]
+            return scope.get((tensor, component))
+
+        found = copied(n, find)
+        if found is None:
+            return s
+        moved = tuple(t.replaced(self.values(t.nodes, scope, facts)) for t in found.transfers)
+        return L.Section(L.COPY, found.name, s, moved, asynchronous=n.asynchronous, reason=found.reason)
 
     def checked(self, roots: tuple[Node, ...], s: L.Stmt, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
         """`s`, which evaluates `roots`; in debug mode only where all promises below them are kept."""
@@ -299,7 +275,9 @@ class _Flattener:
             ]  # both are there: see externs.call
             starts = tuple(lo for lo, _ in ends)
             extents = tuple(simplify.maximum(simplify.add(simplify.sub(hi, lo), ONE), integer(0)) for lo, hi in ends)
-            made = L.View(place.buffer, place.offset(starts), starts, extents, _steps(place, len(box)))
+            apart = strides_of(place, len(box))
+            assert apart is not None  # see externs.check_stages
+            made = L.View(place.buffer, place.offset(starts), starts, extents, apart)
             return made.replaced(self.values(made.nodes, scope, facts))
 
         assert isinstance(n.tensor, Func)
@@ -368,22 +346,6 @@ class _Flattener:
         for v, n in reversed(wraps):
             out = L.For(v, integer(0), n, L.UNROLL if n.op == "const" and n.attr <= 16 else L.SERIAL, out)
         return out
-
-
-def _steps(place: Place, rank: int) -> tuple[Node, ...]:
-    """How far apart neighbours along each logical axis are, in elements."""
-    layout = place.storage.layout
-    if layout is None:
-        return place.strides
-    found = steps(layout)
-    assert found is not None
-    out = []
-    for pairs in found:
-        total = integer(0)
-        for axis, c in pairs:
-            total = simplify.add(total, simplify.mul(place.strides[axis], integer(c)))
-        out.append(total)
-    return tuple(out)
 
 
 def _within(n: Node, s: Storage, facts: Facts) -> bool:

@@ -8,6 +8,8 @@
     Allocate(buffer, body)                  the buffer lives while body runs; its content is undefined at first
     Prefetch(buffer, index, write)          a hint; any index is harmless
     Call(stage, number, name, out, arguments)  a function of the user's fills the views `out` (see codegen.stages)
+    Section(kind, name, body, ...)          what a simulated machine does as one thing (see codegen.sections)
+    Turn(buffer, slot, body)                while body runs, it uses this slot of a ring
 
 Expressions here are nodes with these leaves: var (loop variables), size, scalar, const, and
 
@@ -27,11 +29,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.lang.ir import FALSE, Node
+from tilewright.lang.ir import FALSE, Node, integer
 from tilewright.lang.pipeline import ScalarParam
 from tilewright.lang.types import DType
 
 SERIAL, PARALLEL, UNROLL, VECTORIZE = "serial", "parallel", "unroll", "vectorize"
+COPY, COMPUTE, HAND, UNIT = "copy", "compute", "hand", "unit"  # kinds of sections
+ZERO = integer(0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -193,7 +197,7 @@ def children(s: Stmt) -> tuple[Stmt, ...]:
     match s:
         case Block(statements):
             return statements
-        case For(body=body) | Allocate(body=body):
+        case For(body=body) | Allocate(body=body) | Section(body=body) | Turn(body=body):
             return (body,)
         case If(then=then, otherwise=otherwise):
             return (then,) if otherwise is None else (then, otherwise)
@@ -248,3 +252,8 @@ def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> S
             given = tuple(fn((a,))[0] if isinstance(a, Node) else tuple(views[v] for v in a) for a in arguments)
             return replace(s, out=tuple(views[v] for v in out), arguments=given)
     raise TypeError(s)
+        case Turn(buffer, slot, body):
+            (slot,) = fn((slot,))
+            return Turn(buffer, slot, map_values(body, fn))
+        case Section(body=body):
+            return s.replaced(map_values(body, fn), tuple(fn(s.nodes)))

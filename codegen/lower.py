@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.edges import compact
@@ -22,6 +22,9 @@ from tilewright.lang.ir import Node
 from tilewright.schedule.build import build_nest
 from tilewright.schedule.state import State
 
+if TYPE_CHECKING:
+    from tilewright.hw.machine import Machine
+
 COVERAGE = (
     "TILEWRIGHT_COVERAGE"  # how many calls the check of coverage looks at where nobody asks for it (tests set it)
 )
@@ -32,7 +35,8 @@ _CALLS = 12  # where somebody does
 class Request:
     """What is to be lowered: the state, the numeric mode, the C symbol, the stride class of every argument; with
     `debug`, promises are checked (see `flatten`); `native`: buffers may be added that only save code; with
-    `covered` it is checked that the loops compute every point once (see `coverage`)."""
+    `covered` it is checked that the loops compute every point once (see `coverage`); for a `machine` the program is
+    in sections."""
 
     state: State
     mode: str
@@ -41,6 +45,7 @@ class Request:
     debug: bool = False
     native: bool = True
     covered: bool = False
+    machine: Machine | None = None
 
     @property
     def looked_at(self) -> int:
@@ -65,7 +70,8 @@ def _nest(_: Any, r: Request) -> Any:
 
 
 def _flatten(nest: Any, r: Request) -> Any:
-    program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug, origins=not r.native or r.looked_at > 0)
+    origins, staging = not r.native or r.looked_at > 0, r.machine is not None
+    program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug, origins, staging)
     return replace(program, requirements=(*requirements(r.state.pipeline), *program.requirements))
 
 
@@ -73,8 +79,20 @@ def _single(p: Any, r: Request) -> Any:
     return replace(p, body=unwrap(p.body))
 
 
+def _sections(p: Any, r: Request) -> Any:
+    if r.machine is None:
+        return p
+    from tilewright.codegen.sections import sections  # only simulated programs have any
+
+    return sections(p, r.machine)
+
+
 def _partition(p: Any, r: Request) -> Any:
-    return replace(p, body=partition(p.body))
+    if r.machine is None:
+        return replace(p, body=partition(p.body))
+    from tilewright.codegen.sections import parted
+
+    return replace(p, body=parted(p.body))
 
 
 def _edges(p: Any, r: Request) -> Any:
@@ -104,6 +122,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("nest", _nest),
     ("flatten", _flatten),
     ("single", _single),
+    ("sections", _sections),
     ("partition", _partition),
     ("edges", _edges),
     ("functions", _functions),

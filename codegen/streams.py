@@ -24,6 +24,8 @@ def _tasks(s: L.Stmt) -> L.Stmt:
             return L.Allocate(buffer, _tasks(body))
         case L.If(then=then, otherwise=otherwise):
             return replace(s, then=_tasks(then), otherwise=None if otherwise is None else _tasks(otherwise))
+        case L.Section(body=body) | L.Turn(body=body):
+            return replace(s, body=_tasks(body))
         case L.For(mode=L.PARALLEL, body=body) if _streams(body):
             return replace(s, body=L.block(_tasks(body), L.Fence()))
         case L.For(body=body):

@@ -30,7 +30,7 @@ def annotate(s: L.Stmt) -> L.Stmt:
         case L.For(var, start, stop, L.PARALLEL, body):
             around = ((var, Interval(start, simplify.sub(stop, ONE))),)
             return replace(s, work=_work(body, around))
-        case L.For():
+        case L.For() | L.Section() | L.Turn():
             return replace(s, body=annotate(s.body))
     return s
 

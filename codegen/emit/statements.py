@@ -34,8 +34,10 @@ from tilewright.codegen.loops import (
     If,
     Prefetch,
     Stmt,
+    Section,
     Store,
 )
+    Turn,
 from tilewright.lang.errors import CompileError
 from tilewright.lang.ir import COMPARISONS, Node, is_const
 from tilewright.lang.simplify import sub
@@ -57,6 +59,8 @@ def emit_statement(r: Region, s: Stmt) -> None:
                     emit_statement(r, t)
                 s = s.statements[-1]
             elif isinstance(s, Allocate):
+            elif isinstance(s, (Section, Turn)):
+                s = s.body
                 opened.enter_context(_allocated(r, s))
                 s = s.body
             else:
