@@ -20,22 +20,26 @@ _SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One sort of value. `read` raises ValueError; `legal` says in words what it accepts."""
+    """One sort of value. `read` raises ValueError (with the part that is wrong, of what has parts); `legal` says in words
+    what it accepts."""
 
     legal: str
     read: Callable[[Any], Any]
     write: Callable[[Any], str]
 
 
-def spec(kind: Kind, default: Any = MISSING, *, figure: bool = False) -> Any:
-    """A dataclass field read by `kind`; a `figure` is a quantity that carries a source and a confidence."""
-    metadata = {"kind": kind, "figure": figure}
+def spec(kind: Kind, default: Any = MISSING, *, about: str, figure: bool = False) -> Any:
+    """A dataclass field read by `kind`; a `figure` is a quantity that carries a source and a confidence.
+
+    `about` says in a few words what it means: for the documentation, and for files that we write.
+    """
+    metadata = {"kind": kind, "figure": figure, "about": about}
     return field(default=default, metadata=metadata) if default is not MISSING else field(metadata=metadata)
 
 
-def figure(kind: Kind, default: Any = MISSING) -> Any:
+def figure(kind: Kind, default: Any = MISSING, *, about: str) -> Any:
     """A field that is a quantity of the machine."""
-    return spec(kind, default, figure=True)
+    return spec(kind, default, about=about, figure=True)
 
 
 def show_bytes(count: int) -> str:
@@ -49,7 +53,20 @@ def show_bytes(count: int) -> str:
 def quoted(text: str) -> str:
     """A TOML basic string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\u{ord(match[0]):04x}", escaped) + '"'
+
+
+def show_value(value: Any, longest: int = 60) -> str:
+    """A value of a TOML text as a message gives it: as it stands there, and not without end."""
+    if isinstance(value, dict):
+        text = "{ " + ", ".join(f"{key} = {show_value(part)}" for key, part in value.items()) + " }"
+    elif isinstance(value, list):
+        text = "[" + ", ".join(show_value(part) for part in value) + "]"
+    elif isinstance(value, str):
+        text = quoted(value)
+    else:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def _require(condition: bool) -> None:
@@ -60,24 +77,30 @@ def _require(condition: bool) -> None:
 OPERATION_CLASSES = ("add", "mul", "fma", "div", "sqrt", "compare", "bit", "special")
 
 
-def _integer(value: Any, least: int) -> int:
-    _require(isinstance(value, int) and not isinstance(value, bool) and value >= least)
+# What the engine can count with: times are 64-bit numbers of 2**-20 cycles, and sizes are added up.
+LARGEST_SIZE = 1 << 50
+LARGEST_COUNT = 1 << 31
+SMALLEST, LARGEST = 1e-9, 2.0**40
+
+
+def _integer(value: Any, least: int, most: int = LARGEST_COUNT) -> int:
+    _require(isinstance(value, int) and not isinstance(value, bool) and least <= value <= most)
     return value
 
 
 def _number(value: Any, zero: bool) -> float:
     _require(isinstance(value, (int, float)) and not isinstance(value, bool))
-    _require(0 < value < float("inf") or (zero and value == 0))
+    _require(SMALLEST <= value <= LARGEST or (zero and value == 0))
     return float(value)
 
 
 def _size(value: Any) -> int:
     if isinstance(value, str):
-        match = re.fullmatch(r"(\d+) ?(B|KiB|MiB|GiB|TiB)", value)
+        match = re.fullmatch(r"([0-9]{1,18}) ?(B|KiB|MiB|GiB|TiB)", value)
         if match is None:
             raise ValueError
         value = int(match[1]) * _SIZE_UNITS[match[2]]
-    return _integer(value, 1)
+    return _integer(value, 1, LARGEST_SIZE)
 
 
 def _power_of_two(value: Any) -> int:
@@ -131,7 +154,13 @@ def _list_of(item: Kind, least: int, legal: str) -> Kind:
 def _table_of(key: Kind, item: Kind, legal: str) -> Kind:
     def read(value: Any) -> dict[str, Any]:
         _require(isinstance(value, dict) and bool(value))
-        return {key.read(name): item.read(part) for name, part in value.items()}
+        found: dict[str, Any] = {}
+        for name, part in value.items():
+            try:
+                found[key.read(name)] = item.read(part)
+            except ValueError:
+                raise ValueError(f"{name} = {show_value(part)}" if len(value) > 1 else "") from None
+        return found
 
     def write(value: dict[str, Any]) -> str:
         return "{ " + ", ".join(f"{name} = {item.write(part)}" for name, part in value.items()) + " }"
@@ -151,19 +180,33 @@ TEXT = Kind("a non-empty text", _text, quoted)
 CONFIDENCE = choice("measured", "published", "derived", "assumed")
 FLAG = Kind("true or false", _flag, lambda value: str(value).lower())
 COUNT = Kind("a whole number of at least 1", lambda value: _integer(value, 1), str)
-POSITIVE = Kind("a number above 0", lambda value: _number(value, zero=False), _write_number)
-NOT_NEGATIVE = Kind("a number of at least 0", lambda value: _number(value, zero=True), _write_number)
-SIZE = Kind('a size of at least one byte, such as 65536 or "64 KiB"', _size, _write_size)
+_UNITS = "B, KiB, MiB, GiB, TiB"
+
+
+def _quantity(unit: str, zero: bool = False) -> Kind:
+    legal = f"a number{f' of {unit}' * bool(unit)} {'of at least' if zero else 'above'} 0 (and up to 2**40)"
+    return Kind(legal, lambda value: _number(value, zero), _write_number)
+
+
+POSITIVE = _quantity("")
+NOT_NEGATIVE = _quantity("", zero=True)
+GIGAHERTZ = _quantity("GHz")
+BANDWIDTH = _quantity("bytes a cycle")
+CYCLES = _quantity("cycles", zero=True)
+INTERVAL = _quantity("cycles")
+ENERGY_OF_BYTES = _quantity("picojoules a byte", zero=True)
+ENERGY_OF_CALLS = _quantity("picojoules a call", zero=True)
+SIZE = Kind(f'a size of at least one byte, such as 65536 or "64 KiB" (units: {_UNITS})', _size, _write_size)
 POWER_OF_TWO = Kind('a power of two in bytes, such as 64 or "4 KiB"', _power_of_two, _write_size)
 CAPACITY = Kind(
-    'a size of at least one byte, such as 65536 or "64 KiB", or "unbounded"',
+    f'a size of at least one byte, such as 65536 or "64 KiB" (units: {_UNITS}), or "unbounded"',
     lambda value: None if value == "unbounded" else _size(value),
     lambda value: '"unbounded"' if value is None else _write_size(value),
 )
 ELEMENT_TYPE = choice(*ELEMENT_TYPES)
-RATES = _table_of(
-    ELEMENT_TYPE, POSITIVE, "a table from element types (" + ", ".join(ELEMENT_TYPES) + ") to numbers above 0"
-)
+_TYPES = "a table from element types (" + ", ".join(ELEMENT_TYPES) + ")"
+RATES = _table_of(ELEMENT_TYPE, POSITIVE, f"{_TYPES} to numbers above 0")
+ENERGIES = _table_of(ELEMENT_TYPE, NOT_NEGATIVE, f"{_TYPES} to numbers of picojoules of at least 0")
 EXTENTS = _table_of(IDENTIFIER, COUNT, "a table from names to whole numbers of at least 1")
 CLASSES = _table_of(
     choice(*OPERATION_CLASSES), POSITIVE,

@@ -14,14 +14,13 @@ from pathlib import Path
 from tilewright.lang.errors import user_location
 
 from . import fields as f
+from .checks import MAIN, REGISTERS, Parts, check
 from .errors import MachineError
 from .parts import Cache, Compute, Dma, Memory, Provenance, Unit
 from .reader import Source, closest, write_table
 
 PRESETS = Path(__file__).parent / "machines"
 FORMAT = 1
-MAIN = "main"
-REGISTERS = "reg"
 
 _PARTS = {"memory": Memory, "dma": Dma, "cache": Cache, "unit": Unit}
 
@@ -30,12 +29,12 @@ _PARTS = {"memory": Memory, "dma": Dma, "cache": Cache, "unit": Unit}
 class Header:
     """The keys at the top of a machine file."""
 
-    name: str = f.spec(f.IDENTIFIER)
-    about: str = f.spec(f.TEXT)
-    clock_ghz: float = f.figure(f.POSITIVE)
-    source: str = f.spec(f.TEXT)
-    confidence: str = f.spec(f.CONFIDENCE)
-    format: int = f.spec(f.COUNT, FORMAT)
+    name: str = f.spec(f.IDENTIFIER, about="what the machine is called")
+    about: str = f.spec(f.TEXT, about="a line that says what it is")
+    clock_ghz: float = f.figure(f.GIGAHERTZ, about="the clock that all cycles are of")
+    source: str = f.spec(f.TEXT, about="where figures come from that say nothing of their own")
+    confidence: str = f.spec(f.CONFIDENCE, about="how far to trust them")
+    format: int = f.spec(f.COUNT, FORMAT, about="version of this format")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,117 +140,56 @@ def _preset(name: str) -> Machine:
 def parse_machine(text: str, origin: str = "<machine>") -> Machine:
     """The machine that a text describes; `origin` names it in errors.
 
-    Raises MachineError with the file, line, table and key, what was given and what is legal.
+    Raises MachineError (the first problem in the text) with file, line, table and key, what was given and what is legal.
     """
-    source = Source(text, origin)
-    header = source.read_top(Header, tables=("compute", *_PARTS))
-    if header.format != FORMAT:
-        raise source.error(
-            "format", f"format {header.format} is not known", f"this version reads {FORMAT}", key="format"
-        )
-    source.default = Provenance(header.source, header.confidence)
-    memories: tuple[Memory, ...] = source.read_list("memory", Memory)
-    machine = Machine(
-        name=header.name,
-        about=header.about,
-        clock_ghz=header.clock_ghz,
-        memories=memories,
-        compute=source.read_one("compute", Compute),
-        dmas=source.read_list("dma", Dma),
-        caches=source.read_list("cache", Cache),
-        units=source.read_list("unit", Unit),
-        provenance=dict(source.provenance),
-        default_provenance=source.default,
-    )
-    _check_memories(source, machine)
-    _check_references(source, machine)
+    source, machine = _read(text, origin)
+    problem = source.first_problem()
+    if problem is not None or machine is None:
+        assert problem is not None
+        raise problem
     return machine
 
 
-def _check_memories(source: Source, machine: Machine) -> None:
-    if not machine.memories:
-        raise source.error("missing", "there is no [[memory]]", 'the first one must have kind = "main"')
-    for index, memory in enumerate(machine.memories):
-        if (memory.kind == "main") != (index == 0):
-            raise source.error(
-                "bad-value",
-                f'kind = "{memory.kind}" in [[memory]] number {index + 1}',
-                'memories run from the outermost inwards: the first and only the first has kind = "main"',
-                table="memory",
-                index=index,
-                key="kind",
-            )
-        reserved = {MAIN: "main", REGISTERS: "registers"}.get(memory.name, memory.kind)
-        if reserved != memory.kind:
-            raise source.error(
-                "bad-value",
-                f"the name {memory.name!r} for a memory of kind {memory.kind!r}",
-                f"{memory.name!r} always means the {reserved} of a machine",
-                table="memory",
-                index=index,
-                key="name",
-            )
-    registers = [index for index, memory in enumerate(machine.memories) if memory.kind == "registers"]
-    if len(registers) > 1:
-        raise source.error(
-            "duplicate",
-            "a second memory of kind registers",
-            "at most one",
-            table="memory",
-            index=registers[1],
-            key="kind",
-        )
+def machine_problems(text: str, origin: str = "<machine>") -> list[MachineError]:
+    """Everything that is wrong with a text, in the order of its lines; nothing where it describes a machine."""
+    try:
+        source, _ = _read(text, origin)
+    except MachineError as error:  # no TOML text at all
+        return [error]
+    return sorted(source.problems, key=lambda problem: problem.where[0].line)
 
 
-def _check_references(source: Source, machine: Machine) -> None:
-    names = [memory.name for memory in machine.memories]
-
-    def known(name: str, table: str, index: int, key: str) -> None:
-        if name not in names:
-            raise source.error(
-                "bad-value",
-                f"{key} names a memory {name!r} that is not there",
-                f"the memories are {', '.join(names)}{closest(name, names)}",
-                table=table,
-                index=index,
-                key=key,
+def _read(text: str, origin: str) -> tuple[Source, Machine | None]:
+    source = Source(text, origin)
+    header = source.read_top(Header, tables=("compute", *_PARTS))
+    if header is not None:
+        source.default = Provenance(header.source, header.confidence)
+        if header.format != FORMAT:
+            source.report(
+                "format", f"format {header.format} is not known", f"this version reads {FORMAT}", key="format"
             )
-
-    for index, dma in enumerate(machine.dmas):
-        for pair in dma.joins:
-            for name in pair:
-                known(name, "dma", index, "joins")
-    for index, unit in enumerate(machine.units):
-        for name in unit.memories.values():
-            known(name, "unit", index, "memories")
-        if set(unit.memories) != set(unit.types):
-            raise source.error(
-                "bad-value",
-                f"types speaks of {', '.join(unit.types)} and memories of {', '.join(unit.memories)}",
-                "both name the same operands",
-                table="unit",
-                index=index,
-                key="memories",
-            )
-    for index, cache in enumerate(machine.caches):
-        if cache.size % (cache.line * cache.ways):
-            raise source.error(
-                "bad-value",
-                f"size {cache.size} is no multiple of line x ways = {cache.line * cache.ways}",
-                "size = line x ways x a whole number of sets",
-                table="cache",
-                index=index,
-                key="size",
-            )
-        if cache.replacement == "plru" and (cache.ways > 32 or cache.ways & (cache.ways - 1)):
-            raise source.error(
-                "bad-value",
-                f"replacement plru with {cache.ways} ways",
-                "a tree of bits has 1, 2, 4, 8, 16 or 32 ways; lru, fifo and random have any number",
-                table="cache",
-                index=index,
-                key="replacement",
-            )
+    parts = Parts(
+        source.read_one("compute", Compute),
+        source.read_list("memory", Memory),
+        source.read_list("dma", Dma),
+        source.read_list("cache", Cache),
+        source.read_list("unit", Unit),
+    )
+    check(source, parts)
+    if source.problems or header is None or parts.compute is None or source.default is None:
+        return source, None
+    return source, Machine(
+        name=header.name,
+        about=header.about,
+        clock_ghz=header.clock_ghz,
+        memories=tuple(parts.memories.values()),
+        compute=parts.compute,
+        dmas=tuple(parts.dmas.values()),
+        caches=tuple(parts.caches.values()),
+        units=tuple(parts.units.values()),
+        provenance=dict(source.provenance),
+        default_provenance=source.default,
+    )
 
 
 def machine_text(machine: Machine) -> str:

@@ -1,7 +1,8 @@
 """The parts of a machine as values: memories, DMA engines, caches, units and compute.
 
 Units everywhere: bytes, cycles of the machine's clock, bytes per cycle, picojoules. Every class says how its
-table in a machine file is read, through the kinds of `fields.py`.
+table in a machine file is read, through the kinds of `fields.py`; what each key means is said there too, so that the
+documentation and the files that we write say the same.
 """
 
 from __future__ import annotations
@@ -25,34 +26,38 @@ class Provenance:
     from such figures), assumed (a plausible value and no more).
     """
 
-    source: str = f.spec(f.TEXT)
-    confidence: str = f.spec(f.CONFIDENCE)
+    source: str = f.spec(f.TEXT, about="where figures come from that say nothing of their own")
+    confidence: str = f.spec(f.CONFIDENCE, about="how far to trust them")
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory that a schedule can name, or the machine's registers.
+    """One memory that a schedule can name, or the machine's registers. `capacity` is None where it is unbounded."""
 
-    `capacity` is None where it is unbounded. `banks` of `bank_bytes` each serve one access a cycle. A
-    transfer moves whole multiples of `burst`; buffers start at multiples of `alignment`. `ports` says whether reads and
-    writes have a port each or share one; `per` what has such a memory of its own: the whole machine, every core, or
-    every element of the array (figures are those of one instance).
-    """
-
-    name: str = f.spec(f.IDENTIFIER)
-    kind: str = f.spec(f.choice("main", "scratchpad", "registers"))
-    capacity: int | None = f.figure(f.CAPACITY)
-    read_bandwidth: float = f.figure(f.POSITIVE)
-    write_bandwidth: float = f.figure(f.POSITIVE)
-    alignment: int = f.figure(f.POWER_OF_TWO, 1)
-    burst: int = f.figure(f.POWER_OF_TWO, 1)
-    banks: int = f.figure(f.COUNT, 1)
-    bank_bytes: int = f.figure(f.POWER_OF_TWO, 8)
-    latency: float = f.figure(f.NOT_NEGATIVE, 0.0)
-    read_energy: float | None = f.figure(f.NOT_NEGATIVE, None)
-    write_energy: float | None = f.figure(f.NOT_NEGATIVE, None)
-    ports: str = f.figure(f.choice("separate", "shared"), "separate")
-    per: str = f.figure(f.choice("machine", "core", "element"), "machine")
+    name: str = f.spec(f.IDENTIFIER, about="as schedules name it")
+    kind: str = f.spec(
+        f.choice("main", "scratchpad", "registers"),
+        about="the first memory is `main`, where inputs and outputs live; at most one is the `registers`",
+    )
+    capacity: int | None = f.figure(f.CAPACITY, about="size of one instance")
+    read_bandwidth: float = f.figure(f.BANDWIDTH, about="what it gives, all ports together")
+    write_bandwidth: float = f.figure(f.BANDWIDTH, about="what it takes, all ports together")
+    alignment: int = f.figure(f.POWER_OF_TWO, 1, about="buffers start at multiples of it and are rounded up to it")
+    burst: int = f.figure(f.POWER_OF_TWO, 1, about="transfers move whole multiples of it")
+    banks: int = f.figure(f.COUNT, 1, about="banks that serve one access a cycle each")
+    bank_bytes: int = f.figure(f.POWER_OF_TWO, 8, about="width of a bank")
+    latency: float = f.figure(f.CYCLES, 0.0, about="from an access to its data")
+    read_energy: float | None = f.figure(f.ENERGY_OF_BYTES, None, about="of reading (relative figures are enough)")
+    write_energy: float | None = f.figure(f.ENERGY_OF_BYTES, None, about="of writing")
+    ports: str = f.figure(
+        f.choice("separate", "shared"), "separate",
+        about="whether reads and writes have a port each, or share one whose time adds up",
+    )  # fmt: skip
+    per: str = f.figure(
+        f.choice("machine", "core", "element"), "machine",
+        about="what has such a memory of its own: the machine, every core, or every element of the array "
+        "(figures are those of one instance)",
+    )  # fmt: skip
 
     def aligned(self, size: int) -> int:
         """`size` bytes as they are taken from the memory: rounded up to its alignment."""
@@ -63,25 +68,28 @@ class Memory:
 class Dma:
     """An engine that copies between pairs of memories, either way.
 
-    `bandwidth` is that of one channel; a channel is taken for `issue` cycles a descriptor and then for the data, which are
-    there `latency` cycles after; `queue` is how many copies may be under way; `dims` is how many dimensions one descriptor
-    can walk. `contention` says how the channels disturb each other: not at all (`independent`), data one after the other
-    (`fifo`), or each with an equal part of the bandwidth (`partitioned`).
+    A channel is taken for `issue` cycles a descriptor and then for the data, which are there `latency` cycles after.
     """
 
-    name: str = f.spec(f.IDENTIFIER)
-    joins: tuple[tuple[str, str], ...] = f.spec(f.PAIRS)
-    bandwidth: float = f.figure(f.POSITIVE)
-    channels: int = f.figure(f.COUNT, 1)
-    issue: float = f.figure(f.NOT_NEGATIVE, 0.0)
-    latency: float = f.figure(f.NOT_NEGATIVE, 0.0)
-    queue: int = f.figure(f.COUNT, 1)
-    burst: int = f.figure(f.POWER_OF_TWO, 1)
-    alignment: int = f.figure(f.POWER_OF_TWO, 1)
-    dims: int = f.figure(f.COUNT, 1)
-    transpose: bool = f.figure(f.FLAG, False)
-    convert: bool = f.figure(f.FLAG, False)
-    contention: str = f.figure(f.choice("independent", "fifo", "partitioned"), "independent")
+    name: str = f.spec(f.IDENTIFIER, about="as accounts name it")
+    joins: tuple[tuple[str, str], ...] = f.spec(
+        f.PAIRS, about="the pairs of memories between which it copies, either way"
+    )
+    bandwidth: float = f.figure(f.BANDWIDTH, about="of one channel")
+    channels: int = f.figure(f.COUNT, 1, about="copies that can move data at the same time")
+    issue: float = f.figure(f.CYCLES, 0.0, about="to start a descriptor; the channel is taken")
+    latency: float = f.figure(f.CYCLES, 0.0, about="from the end of a transfer to its data being there")
+    queue: int = f.figure(f.COUNT, 1, about="copies that may be under way at a time; a further one waits")
+    burst: int = f.figure(f.POWER_OF_TWO, 1, about="transfers move whole multiples of it")
+    alignment: int = f.figure(f.POWER_OF_TWO, 1, about="runs that do not start and end at multiples of it are split")
+    dims: int = f.figure(f.COUNT, 1, about="dimensions that one descriptor walks, the contiguous run included")
+    transpose: bool = f.figure(f.FLAG, False, about="whether a copy may change the order of dimensions")
+    convert: bool = f.figure(f.FLAG, False, about="whether a copy may change the element type")
+    contention: str = f.figure(
+        f.choice("independent", "fifo", "partitioned"), "independent",
+        about="how channels disturb each other: not at all, data one after the other, or an equal part of the "
+        "bandwidth for each",
+    )  # fmt: skip
 
     def connects(self, one: str, other: str) -> bool:
         """Whether a copy between the two memories (full names) is this engine's work."""
@@ -92,18 +100,25 @@ class Dma:
 class Cache:
     """A cache between a CPU and its main memory, listed from the core outwards; schedules can't name it."""
 
-    name: str = f.spec(f.IDENTIFIER)
-    size: int = f.figure(f.SIZE)
-    line: int = f.figure(f.POWER_OF_TWO)
-    ways: int = f.figure(f.COUNT)
-    bandwidth: float = f.figure(f.POSITIVE)
-    latency: float = f.figure(f.NOT_NEGATIVE)
-    replacement: str = f.figure(f.choice("lru", "fifo", "plru", "random"), "lru")
-    write: str = f.figure(f.choice("back", "through"), "back")
-    write_allocate: bool = f.figure(f.FLAG, True)
-    store_touches_lru: bool = f.figure(f.FLAG, True)
-    inclusion: str = f.figure(f.choice("neither", "inclusive", "exclusive"), "neither")
-    shared_by: int = f.figure(f.COUNT, 1)
+    name: str = f.spec(f.IDENTIFIER, about="as accounts name it")
+    size: int = f.figure(f.SIZE, about="line x ways x a whole number of sets")
+    line: int = f.figure(f.POWER_OF_TWO, about="size of a line")
+    ways: int = f.figure(f.COUNT, about="lines in a set")
+    bandwidth: float = f.figure(f.BANDWIDTH, about="towards the core")
+    latency: float = f.figure(f.CYCLES, about="of a hit")
+    replacement: str = f.figure(
+        f.choice("lru", "fifo", "plru", "random"), "lru",
+        about="which line of a set makes room: the least recently used, the oldest, the one that a tree of bits says, "
+        "or any",
+    )  # fmt: skip
+    write: str = f.figure(f.choice("back", "through"), "back", about="when stores go further out")
+    write_allocate: bool = f.figure(f.FLAG, True, about="whether a store that misses brings the line in")
+    store_touches_lru: bool = f.figure(f.FLAG, True, about="whether a store that hits counts as a use")
+    inclusion: str = f.figure(
+        f.choice("neither", "inclusive", "exclusive"), "neither",
+        about="whether it holds all that the levels further in hold, or only what they gave up (a victim cache)",
+    )  # fmt: skip
+    shared_by: int = f.figure(f.COUNT, 1, about="cores that share one instance")
 
     @property
     def sets(self) -> int:
@@ -112,43 +127,39 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A block operation of the machine (a matrix unit, a dot-product instruction) that `tensorize` can name.
+    """A block operation of the machine (a matrix unit, a dot-product instruction) that `tensorize` can name."""
 
-    `shape` gives the extent of each loop that it covers, `types` and `memories` the element type and the
-    memory of each operand; a new one can start every `interval` cycles and its result is there after
-    `latency`.
-    """
-
-    name: str = f.spec(f.IDENTIFIER)
-    shape: Mapping[str, int] = f.figure(f.EXTENTS)
-    types: Mapping[str, str] = f.spec(f.NAMES_OF_TYPES)
-    memories: Mapping[str, str] = f.spec(f.NAMES_OF_MEMORIES)
-    interval: float = f.figure(f.POSITIVE)
-    latency: float = f.figure(f.NOT_NEGATIVE, 0.0)
-    energy: float | None = f.figure(f.NOT_NEGATIVE, None)
+    name: str = f.spec(f.IDENTIFIER, about="as schedules name it")
+    shape: Mapping[str, int] = f.figure(f.EXTENTS, about="the extent of each loop that it covers, by role")
+    types: Mapping[str, str] = f.spec(f.NAMES_OF_TYPES, about="the element type of each operand")
+    memories: Mapping[str, str] = f.spec(f.NAMES_OF_MEMORIES, about="the memory of each operand")
+    interval: float = f.figure(f.INTERVAL, about="from the start of a call to the next one's")
+    latency: float = f.figure(f.CYCLES, 0.0, about="from the end of a call to its results")
+    energy: float | None = f.figure(f.ENERGY_OF_CALLS, None, about="of a call")
 
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The arithmetic of the machine.
+    """The arithmetic of the machine."""
 
-    `ops` is operations per cycle of the whole machine for each element type (a fused multiply-add is two);
-    `vector_bytes` is the width of one vector register; `axes` are the axes of an array of elements that
-    `spatial` can bind a loop to; `energy` is picojoules per operation. `classes` says for how many operations one of a class
-    counts (`add mul fma div sqrt compare bit special`; 1 where nothing is said, 2 for fma); `latency` is what the last
-    operation of a piece of straight work takes beyond its turn. `sync` is how cores and copies meet: by tokens
-    (`decoupled`) or all at a `barrier` that takes so many cycles.
-    """
-
-    ops: Mapping[str, float] = f.figure(f.RATES)
-    vector_bytes: int = f.figure(f.POWER_OF_TWO, 8)
-    cores: int = f.figure(f.COUNT, 1)
-    axes: Mapping[str, int] | None = f.figure(f.EXTENTS, None)
-    energy: Mapping[str, float] | None = f.figure(f.RATES, None)
-    classes: Mapping[str, float] | None = f.figure(f.CLASSES, None)
-    latency: float = f.figure(f.NOT_NEGATIVE, 0.0)
-    sync: str = f.figure(f.choice("decoupled", "barrier"), "decoupled")
-    barrier: float = f.figure(f.NOT_NEGATIVE, 0.0)
+    ops: Mapping[str, float] = f.figure(
+        f.RATES, about="operations a cycle of the whole machine for each element type; a fused multiply-add is two"
+    )
+    vector_bytes: int = f.figure(f.POWER_OF_TWO, 8, about="width of a vector register")
+    cores: int = f.figure(f.COUNT, 1, about="cores that parallel loops are dealt to")
+    axes: Mapping[str, int] | None = f.figure(
+        f.EXTENTS, None, about="axes of an array of elements that `spatial` binds loops to, and their extents"
+    )
+    energy: Mapping[str, float] | None = f.figure(f.ENERGIES, None, about="picojoules of an operation of a type")
+    classes: Mapping[str, float] | None = f.figure(
+        f.CLASSES, None, about="for how many operations one of a class counts (1 where nothing is said, 2 for fma)"
+    )
+    latency: float = f.figure(f.CYCLES, 0.0, about="what the last operation of a piece of straight work takes")
+    sync: str = f.figure(
+        f.choice("decoupled", "barrier"), "decoupled",
+        about="how cores and copies meet: by tokens, or all of them at a barrier",
+    )  # fmt: skip
+    barrier: float = f.figure(f.CYCLES, 0.0, about="what a barrier takes")
 
     def lanes(self, element_bytes: int) -> int:
         """Elements of this size in one vector register (at least one)."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.hw.random_machines import machines
 from tilewright.hw import MachineError, load_machine, machine_names, machine_text, parse_machine
-from tilewright.hw.fields import ELEMENT_TYPES, SIZE, show_bytes
-from tilewright.hw.machine import Machine
-from tilewright.hw.parts import Cache, Compute, Dma, Memory, Provenance, Unit
+from tilewright.hw.fields import SIZE, show_bytes
+from tilewright.hw.machine import Machine, machine_problems
+from tilewright.hw.parts import Provenance
 
 GOOD = """\
 name = "m"
@@ -126,6 +126,21 @@ def with_line(old: str, new: str, nth: int = 0) -> str:
     return old.join(parts[: nth + 1]) + new + old.join(parts[nth + 1 :])
 
 
+def memory(name: str, kind: str = "scratchpad", more: str = "") -> str:
+    """One more memory."""
+    return f'\n[[memory]]\nname = "{name}"\nkind = "{kind}"\ncapacity = 64\nread_bandwidth = 1\nwrite_bandwidth = 1\n{more}'
+
+
+def engine(name: str, joins: str) -> str:
+    """One more engine."""
+    return f'\n[[dma]]\nname = "{name}"\njoins = [{joins}]\nbandwidth = 1\n'
+
+
+def cache(name: str, size: str, line: int = 64, more: str = "") -> str:
+    """One more cache, further out."""
+    return f'\n[[cache]]\nname = "{name}"\nsize = {size}\nline = {line}\nways = 1\nbandwidth = 1\nlatency = 1\n{more}'
+
+
 BAD = {
     "syntax": ("machine.syntax", with_line("clock_ghz = 2", "clock_ghz = ")),
     "format from the future": ("machine.format", "format = 9\n" + GOOD),
@@ -174,11 +189,70 @@ BAD = {
     "two memories of one name": ("machine.duplicate", with_line('name = "pad"', 'name = "big"')),
     "two sets of registers": (
         "machine.duplicate",
-        GOOD
-        + "".join(
-            f'[[memory]]\nname = "{name}"\nkind = "registers"\ncapacity = 64\nread_bandwidth = 1\nwrite_bandwidth = 1\n'
-            for name in ("r1", "r2")
-        ),
+        GOOD + memory("r1", "registers") + memory("r2", "registers"),
+    ),
+    "negative bandwidth": ("machine.bad-value", with_line("bandwidth = 8", "bandwidth = -8")),
+    "a figure of a text": ("machine.bad-value", with_line("bandwidth = 8", 'bandwidth = "8 GB/s"')),
+    "number beyond all bounds": ("machine.bad-value", with_line("bandwidth = 8", "bandwidth = 1" + 400 * "0")),
+    "energy that is no number": (
+        "machine.bad-value",
+        with_line('kind = "main"', 'kind = "main"\nread_energy = "100 pJ"'),
+    ),
+    "energy of a type without a rate": (
+        "machine.bad-value",
+        with_line("ops = { f32 = 8 }", "ops = { f32 = 8 }\nenergy = { f32 = 1, f64 = 2 }"),
+    ),
+    "rate of one of several types": ("machine.bad-value", with_line("f32 = 8", "f32 = 8, f64 = -4")),
+    "class of operations that is none": (
+        "machine.bad-value",
+        with_line("ops = { f32 = 8 }", "ops = { f32 = 8 }\nclasses = { mod = 2 }"),
+    ),
+    "ring of memories": (
+        "machine.cycle",
+        GOOD + memory("far") + engine("e", '["pad", "far"]') + engine("f", '["far", "big"]'),
+    ),
+    "ring in one engine": (
+        "machine.cycle",
+        with_line('"big", "pad"', '"big", "pad"], ["pad", "far"], ["big", "far"') + memory("far"),
+    ),
+    "pair that is joined twice": ("machine.duplicate", with_line('"big", "pad"', '"big", "pad"], ["pad", "big"')),
+    "engine that joins nothing": ("machine.bad-value", with_line('[["big", "pad"]]', "[]")),
+    "engine that joins what main does not reach": (
+        "machine.unreached",
+        GOOD + memory("a") + memory("b") + engine("e", '["a", "b"]'),
+    ),
+    "engine that joins registers": (
+        "machine.bad-value",
+        GOOD + memory("reg", "registers") + engine("e", '["pad", "reg"]'),
+    ),
+    "memory that nothing reaches": ("machine.unreached", GOOD + memory("island")),
+    "memory before the one that it is filled from": (
+        "machine.bad-value",
+        GOOD.replace('[["big", "pad"]]', '[["big", "late"], ["late", "pad"]]') + memory("late"),
+    ),
+    "memory of an element without an array": ("machine.bad-value", GOOD + memory("own", more='per = "element"\n')),
+    "main memory in every core": ("machine.bad-value", with_line('kind = "main"', 'kind = "main"\nper = "core"')),
+    "memory smaller than its alignment": ("machine.bad-value", with_line('"64 KiB"', '"64 B"\nalignment = 128')),
+    "axis with the name of a memory": (
+        "machine.duplicate",
+        with_line("ops = { f32 = 8 }", "ops = { f32 = 8 }\naxes = { x = 4, pad = 4 }"),
+    ),
+    "axis given twice": (
+        "machine.syntax",
+        with_line("ops = { f32 = 8 }", "ops = { f32 = 8 }\naxes = { x = 4, x = 4 }"),
+    ),
+    "unit with the name of an engine": ("machine.duplicate", with_line('name = "mma"', 'name = "d"')),
+    "cache smaller than its line": ("machine.bad-value", with_line('size = "32 KiB"', "size = 32")),
+    "cache smaller than the one before": ("machine.bad-value", GOOD + cache("L2", '"16 KiB"')),
+    "line smaller than the one before": ("machine.bad-value", GOOD + cache("L2", '"64 KiB"', 32)),
+    "cache shared by more cores than there are": (
+        "machine.bad-value",
+        GOOD + cache("L2", '"64 KiB"', more="shared_by = 2\n"),
+    ),
+    "cache shared by fewer than the one before": (
+        "machine.bad-value",
+        GOOD.replace("ops = {", "cores = 4\nops = {").replace("ways = 8", "ways = 8\nshared_by = 4")
+        + cache("L2", '"64 KiB"', more="shared_by = 2\n"),
     ),
 }
 
@@ -231,69 +305,6 @@ def test_unknown_machines_and_memories_name_what_is_there() -> None:
     assert caught.value.code == "machine.unknown-memory"
 
 
-names = st.from_regex(r"[a-z][a-z0-9_-]{0,6}", fullmatch=True)
-numbers = st.one_of(st.integers(1, 1 << 40).map(float), st.floats(1e-3, 1e9))
-powers = st.integers(0, 20).map(lambda n: 1 << n)
-texts = st.text(st.characters(exclude_categories=["C"]), min_size=1).filter(lambda text: text.strip())
-origins = st.builds(
-    Provenance, source=texts, confidence=st.sampled_from(["measured", "published", "derived", "assumed"])
-)
-rates = st.dictionaries(st.sampled_from(ELEMENT_TYPES), numbers, min_size=1, max_size=4)
-
-
-@st.composite
-def machines(draw: st.DrawFn) -> Machine:
-    """Any machine that the format can say."""
-    inner = draw(st.lists(names.filter(lambda name: name not in ("main", "reg")), min_size=1, max_size=4, unique=True))
-
-    def memory(name: str, kind: str) -> Memory:
-        return Memory(
-            name=name,
-            kind=kind,
-            capacity=draw(st.none() | st.integers(1, 1 << 40)),
-            read_bandwidth=draw(numbers),
-            write_bandwidth=draw(numbers),
-            alignment=draw(powers),
-            burst=draw(powers),
-            banks=draw(st.integers(1, 64)),
-            latency=draw(numbers),
-            read_energy=draw(st.none() | numbers),
-        )
-
-    memories = (memory(inner[0], "main"), *(memory(name, "scratchpad") for name in inner[1:]))
-    pair = st.lists(st.sampled_from(inner), min_size=2, max_size=2, unique=True).map(lambda both: (both[0], both[1]))
-    dmas = ()
-    if len(inner) > 1:
-        joins = tuple(draw(st.lists(pair, min_size=1, max_size=3)))
-        dmas = (Dma("engine", joins, draw(numbers), transpose=draw(st.booleans()), contention="fifo"),)
-    operands = draw(st.lists(names, min_size=1, max_size=3, unique=True))
-    unit = Unit(
-        name="unit",
-        shape=draw(st.dictionaries(names, st.integers(1, 256), min_size=1, max_size=3)),
-        types={name: draw(st.sampled_from(ELEMENT_TYPES)) for name in operands},
-        memories={name: draw(st.sampled_from(inner)) for name in operands},
-        interval=draw(numbers),
-    )
-    line, ways, sets = draw(powers), draw(st.integers(1, 16)), draw(st.integers(1, 4096))
-    cache = Cache("L1", line * ways * sets, line, ways, draw(numbers), draw(numbers), write="through")
-    machine = Machine(
-        name=draw(names),
-        about=draw(texts),
-        clock_ghz=draw(numbers),
-        memories=memories,
-        compute=Compute(ops=draw(rates), axes=draw(st.none() | st.just({"x": 16, "y": 8}))),
-        dmas=dmas,
-        caches=(cache,),
-        units=(unit,),
-        provenance={},
-        default_provenance=draw(origins),
-    )
-    figures = ["clock_ghz", "compute.ops", f"memory.{inner[0]}.capacity", "unit.unit.shape", "cache.L1.write"]
-    own = draw(st.dictionaries(st.sampled_from(figures), origins, max_size=3))
-    provenance = {key: origin for key, origin in own.items() if origin != machine.default_provenance}
-    return dataclasses.replace(machine, provenance=provenance)
-
-
 @given(machines())
 def test_any_machine_survives_printing(machine: Machine) -> None:
     assert parse_machine(machine_text(machine)) == machine
@@ -302,3 +313,82 @@ def test_any_machine_survives_printing(machine: Machine) -> None:
 @given(st.integers(1, 1 << 50))
 def test_sizes_are_shown_as_they_can_be_read(size: int) -> None:
     assert SIZE.read(show_bytes(size)) == size
+
+
+def test_all_problems_are_found_at_once() -> None:
+    text = (
+        with_line('capacity = "64 KiB"', 'capacity = "64 kB"')
+        .replace("ways = 8", "ways = 7")
+        .replace('"big", "pad"', '"big", "pat"')
+        .replace("clock_ghz", "clock_gz")
+    )
+    found = machine_problems(text, "bad.toml")
+    assert [problem.where[0].line for problem in found] == sorted(
+        1 + text[: text.index(what)].count("\n") for what in ("clock_gz", '"64 kB"', '"pat"', "size =")
+    )
+    with pytest.raises(MachineError) as caught:
+        parse_machine(text, "bad.toml")
+    assert str(caught.value) == str(found[0])
+    assert machine_problems(GOOD) == []
+    assert [problem.code for problem in machine_problems("name = ")] == ["machine.syntax"]
+
+
+def test_engines_on_one_pair_are_no_ring() -> None:
+    machine = parse_machine(GOOD + engine("e", '["pad", "big"]') + memory("more") + engine("f", '["pad", "more"]'))
+    assert [dma.name for dma in machine.dmas if dma.connects("big", "pad")] == ["d", "e"]
+
+
+def test_without_engines_cores_reach_every_memory() -> None:
+    text = GOOD[: GOOD.index("[[dma]]")] + memory("island")
+    assert parse_machine(text).dmas == ()
+
+
+def test_the_origin_of_a_figure_at_the_top() -> None:
+    machine = parse_machine(with_line("clock_ghz = 2", 'clock_ghz = { value = 2, source = "its sheet" }'))
+    assert machine.origin("clock_ghz") == Provenance("its sheet", "assumed")
+
+
+TOML = st.sampled_from(
+    ["0", "-1", "3", "48", "64", "1e400", "nan", "inf", "true", '""', '"x"', '"64 KiB"', '"64 kB"', '"unbounded"', "[]",
+     "{}", "[[]]", '[["big", "pad"]]', '[["pad", "pad"]]', "{ x = 1 }", "{ value = 1 }", "{ value = 8, source = 3 }",
+     "{ f32 = 0 }", "{ f32 = 1e300 }", "1979-05-27", '"main"', '"element"', '"core"', '"random"', '"barrier"', "9" * 5000,
+     "{ a = \"pad\" }", '{ a = "f32" }', '"big"', "[" * 2000]
+)  # fmt: skip
+
+
+@given(machines(), st.data())
+def test_no_file_is_beyond_our_errors(machine: Machine, data: st.DataObject) -> None:
+    """A valid file with a few lines lost, doubled, swapped or given another value: our error, or a machine."""
+    lines = (machine_text(machine) if data.draw(st.booleans()) else GOOD).split("\n")
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        other = data.draw(st.integers(0, len(lines) - 1))
+        line = lines[at]
+        match data.draw(st.sampled_from(["lose", "double", "swap", "move", "value", "key", "cut", "any"])):
+            case "lose":
+                del lines[at : at + 1]
+            case "double":
+                lines.insert(other, line)
+            case "swap":
+                lines[at], lines[other] = lines[other], line
+            case "move":
+                lines.insert(other, lines.pop(at))
+            case "value":
+                lines[at] = line.partition("=")[0] + "= " + data.draw(TOML)
+            case "key":
+                lines[at] = lines[other].partition("=")[0] + "=" + line.partition("=")[2]
+            case "cut":
+                lines[at] = line[: data.draw(st.integers(0, len(line)))]
+            case _:
+                lines[at] = data.draw(st.text(max_size=12))
+        lines = lines or [""]
+    text = "\n".join(lines)
+    problems = machine_problems(text, "fuzz.toml")
+    for problem in problems:
+        place = problem.where[0]
+        assert problem.code.startswith("machine.") and place.file == "fuzz.toml"
+        assert 1 <= place.line <= len(text.splitlines()) + 1
+        assert problem.code == "machine.syntax" or "legal: " in str(problem)
+    if not problems:
+        found = parse_machine(text)
+        assert parse_machine(machine_text(found)) == found
