@@ -175,6 +175,80 @@ class Call(Stmt):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Transfer:
+    """A box that is copied from one buffer to another, element by element in the order of the axes.
+
+    Both views have the same extents; steps say how far apart neighbours along an axis are. Of a ring, the view lies in
+    the slot that is said.
+    """
+
+    source: View
+    target: View
+    asynchronous: bool = False
+    source_slot: Node = ZERO
+    target_slot: Node = ZERO
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return (*self.source.nodes, *self.target.nodes, self.source_slot, self.target_slot)
+
+    def replaced(self, nodes: tuple[Node, ...]) -> Transfer:
+        """The same with other `nodes`."""
+        n = len(self.source.nodes)
+        views = self.source.replaced(nodes[:n]), self.target.replaced(nodes[n:-2])
+        return Transfer(*views, self.asynchronous, *nodes[-2:])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Turn(Stmt):
+    """While `body` runs, the part number `slot` of the ring `buffer` is the one in use."""
+
+    buffer: Buffer
+    slot: Node
+    body: Stmt
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Section(Stmt):
+    """What a simulated machine does as one thing; it computes what its body does. Native programs have none.
+
+    `kind`: a `copy` between two memories by the DMA engine `engine`, all that cores `compute` between copies, a call of
+    the machine's `unit`; inside of what is computed, a copy by `hand` that no engine can do, and `reason` says why.
+    `name` is the address of what is inside ("C.update", "A_C"), `number` counts the sections in text order.
+    A copy by an engine has one transfer. `turns` are the slots of the rings that a computation touches.
+    """
+
+    kind: str
+    name: str
+    body: Stmt
+    transfers: tuple[Transfer, ...] = ()
+    asynchronous: bool = False
+    engine: str = ""
+    reason: str = ""
+    unit: str = ""
+    number: int = -1
+    turns: tuple[tuple[Buffer, Node], ...] = ()
+
+    @property
+    def transfer(self) -> Transfer | None:
+        """The transfer of a copy by an engine."""
+        return self.transfers[0] if len(self.transfers) == 1 else None
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return (*(n for t in self.transfers for n in t.nodes), *(n for _, n in self.turns))
+
+    def replaced(self, body: Stmt, nodes: tuple[Node, ...]) -> Section:
+        """The same with another body and other `nodes`."""
+        made, k = [], 0
+        for t in self.transfers:
+            made.append(t.replaced(nodes[k : k + len(t.nodes)]))
+            k += len(t.nodes)
+        turns = tuple((b, n) for (b, _), n in zip(self.turns, nodes[k:], strict=True))
+        return replace(self, body=body, transfers=tuple(made), turns=turns)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Program:
     """A whole kernel in loop IR.
 
@@ -247,13 +321,13 @@ def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> S
         case Prefetch(buffer, index, write):
             (index,) = fn((index,))
             return Prefetch(buffer, index, write)
-        case Call(out=out, arguments=arguments):
-            views = {v: v.replaced(fn(v.nodes)) for v in s.views}
-            given = tuple(fn((a,))[0] if isinstance(a, Node) else tuple(views[v] for v in a) for a in arguments)
-            return replace(s, out=tuple(views[v] for v in out), arguments=given)
-    raise TypeError(s)
         case Turn(buffer, slot, body):
             (slot,) = fn((slot,))
             return Turn(buffer, slot, map_values(body, fn))
         case Section(body=body):
             return s.replaced(map_values(body, fn), tuple(fn(s.nodes)))
+        case Call(out=out, arguments=arguments):
+            views = {v: v.replaced(fn(v.nodes)) for v in s.views}
+            given = tuple(fn((a,))[0] if isinstance(a, Node) else tuple(views[v] for v in a) for a in arguments)
+            return replace(s, out=tuple(views[v] for v in out), arguments=given)
+    raise TypeError(s)

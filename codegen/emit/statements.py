@@ -33,11 +33,11 @@ from tilewright.codegen.loops import (
     For,
     If,
     Prefetch,
-    Stmt,
     Section,
+    Stmt,
     Store,
-)
     Turn,
+)
 from tilewright.lang.errors import CompileError
 from tilewright.lang.ir import COMPARISONS, Node, is_const
 from tilewright.lang.simplify import sub
@@ -58,9 +58,9 @@ def emit_statement(r: Region, s: Stmt) -> None:
                 for t in s.statements[:-1]:
                     emit_statement(r, t)
                 s = s.statements[-1]
-            elif isinstance(s, Allocate):
             elif isinstance(s, (Section, Turn)):
                 s = s.body
+            elif isinstance(s, Allocate):
                 opened.enter_context(_allocated(r, s))
                 s = s.body
             else:
