@@ -254,12 +254,18 @@ class Kernel:
         sizes: Mapping[str, int],
         mode: str | None = None,
         inputs: Any = None,
+        caches: bool = False,
     ) -> Any:
-        """Run on a simulated machine: the account of bytes and footprint, and the values."""
+        """Run on a simulated machine: the account of bytes and footprint, and the values.
+
+        With `caches` every access that the code makes to main memory goes through the machine's caches, one after the
+        other as one core makes them (`account.caches`: accesses, hits and misses by level and tensor). That takes some
+        5 ns an access, which is why it is asked for. SimulationError `caches.none` where the machine has no caches.
+        """
         from tilewright.codegen.simulate import simulate
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
-        return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs)
+        return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs, caches)
 
     def count(
         self, schedule: Any = None, *, sizes: Mapping[str, int], mode: str | None = None, inputs: Any = None

@@ -38,12 +38,12 @@ class Run:
 def run(
     p: Pipeline, state: State, sizes: Mapping[str, int], mode: str, inputs: Mapping[str, Any],
     before: Callable[[L.Program, Bound], None] = lambda program, bound: None,
-    recorded: tuple[str, ...] = (), room: int = 0,
+    recorded: tuple[str, ...] = (), room: int = 0, drive: Drive | None = None,
 ) -> Run:  # fmt: skip
     """Run `p` on contiguous arrays; inputs that are missing are made up (repeatable random values).
 
     `before` sees the program before anything runs. What the stages `recorded` store is recorded, in order, up to `room`
-    stores.
+    stores. What `drive` makes of the program is driven by its accesses (see `emit.driven`).
     """
     from tilewright.lang.samples import random_inputs
 
@@ -53,7 +53,8 @@ def run(
     symbol = abi.symbol(p.name, "instrumented")
     program = lower(Request(state, mode, symbol, classes, native=False)).program
     before(program, bound)
-    text = emit(program, instrument=True, recorded=recorded)
+    driven = None if drive is None else drive(program)
+    text = emit(program, instrument=True, recorded=recorded, driver=None if driven is None else driven.driver)
     record = np.zeros(RECORD_HEAD + (room + 1) * record_layout(program, recorded).words, np.int64)
     record[1] = room
     image = target.optimize_and_emit(text, extra_symbols=(*externs.symbols(p), *stages.symbols(p)))
@@ -72,12 +73,16 @@ def run(
     ]
     data = [*arrays, *(np.ascontiguousarray(t.values) for t in p.tables), *outputs]
     with stages.running(runtime.context(1)) as context:
+    last = [] if driven is None else [driven.state, bases(d.nbytes for d in data)]
         code = invoke(
-            library.address(symbol), ctypes.addressof(context), [*data, counters, record], [bound.sizes[n] for n in p.sizes],
+            library.address(symbol), ctypes.addressof(context), [*data, counters, record, *last],
+            [bound.sizes[n] for n in p.sizes],
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
         )  # fmt: skip
     if code:
         raise_kernel_code(code, p, state, mode)
     logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
+    if driven is not None:
+        driven.finish()
     tally = decode_counters(program, counters.tolist())
     return Run(program, bound, tally, structured(p.structure, logical), record)

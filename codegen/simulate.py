@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
+from tilewright.codegen.cpu_caches import DrivenCaches
 from tilewright.codegen.emit import Tally
 from tilewright.hw import Account, Footprint, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
 from tilewright.lang import intervals, ir, simplify
@@ -45,33 +46,55 @@ def simulate(
     """Run `p` under `schedule` (None: the default) on a machine at the given sizes.
 
     `inputs` are arrays and scalars by name; what is missing is made up (repeatable random values). Raises
-    CapacityError before anything runs if the staged buffers do not fit.
+    CapacityError before anything runs if the staged buffers do not fit. With `caches` every access to main memory goes
+    through the machine's caches (SimulationError `caches.none` where it has none).
     """
     from tilewright.schedule.check import placed_by
     from tilewright.schedule.default import complete
     from tilewright.schedule.schedule import Schedule
 
+    caches: bool = False,
     on = machine if isinstance(machine, Machine) else load_machine(machine)
     check_sizes(p, sizes)
-    full = complete(Schedule(p) if schedule is None else schedule, mode, _registers(on))
-    full.check()
-    return run(p, full.state, on, sizes, mode, dict(inputs or {}), placed_by(full.directives))
+    own = Schedule(p) if schedule is None else schedule
+    full = complete(own, mode, _registers(on))
+    full.check(capacity=False)  # of all buffers at these sizes, in `run`
+
+    def propose(memory: str, bound: Bound) -> tuple[Proposal, ...]:
+        from tilewright.codegen.fitting import what_would_fit
+
+        def taken(program: L.Program) -> tuple[Footprint, ...]:
+            return footprints(on, live_points(program, bound))
+
+        return what_would_fit(own, memory, on, bound.env, mode, _registers(on), taken)
+
+    return run(p, full.state, on, sizes, mode, dict(inputs or {}), placed_by(full.directives), caches, propose)
 
 
 def run(
     p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any],
-    placed: Callable[[Footprint], Location | None] = lambda footprint: None,
+    placed: Callable[[Footprint], Location | None] = lambda footprint: None, caches: bool = False,
+    propose: Callable[[str, Bound], tuple[Proposal, ...]] = lambda memory, bound: (),
 ) -> Simulation:  # fmt: skip
     """Run a state. `placed` says which directive put a footprint's largest buffer into its memory."""
     found: list[Footprint] = []
 
     def fits(program: L.Program, bound: Bound) -> None:
         found.extend(footprints(machine, live_points(program, bound)))
-        check_capacity(machine, found, placed)
+        check_capacity(machine, found, placed, lambda memory: propose(memory, bound))
 
-    done = instrumented.run(p, state, sizes, mode, inputs, fits)
-    traffic = tuple(_traffic(done.program, done.tally, machine))
-    return Simulation(Account(p.name, machine.name, dict(done.bound.sizes), traffic, tuple(found)), done.result)
+    driven: list[DrivenCaches] = []
+
+    def drive(program: L.Program) -> DrivenCaches:
+        driven.append(DrivenCaches(program, machine))
+        return driven[0]
+
+    done = instrumented.run(p, state, sizes, mode, inputs, fits, drive=drive if caches else None)
+    account = Account(
+        p.name, machine.name, dict(done.bound.sizes), tuple(_traffic(done.program, done.tally, machine)), tuple(found),
+        caches=driven[0].hierarchy.levels if driven else (),
+    )  # fmt: skip
+    return Simulation(account, done.result)
 
 
 def _registers(machine: Machine) -> Registers | None:

@@ -1,11 +1,14 @@
 """A cache hierarchy as LLVM IR, made for its geometry and policies: a set is one vector, a look-up one comparison.
 
-    void @cache.access(ptr state, i64 address, i64 bytes, i1 write, i64 tensor)     an access of the core
-    void @cache.flush(ptr state)                                                    write back what has changed
+    void @cache.read(ptr state, i64 address, i64 bytes, i64 tensor)      an access of the core
+    void @cache.write(ptr state, i64 address, i64 bytes, i64 tensor)     the same, which changes what is there
+    void @cache.flush(ptr state)                                         write back what has changed
 
 The state is one array of i64: for each level the tags (sets x ways), for levels replaced by a tree of bits one number
-a set, the state of the random numbers; then, for each level and at last for main memory, counts (tensors x FIELDS). A
-tag is (line number + 1) << 9 | tensor << 1 | dirty, 0 is empty. In sets replaced by age way 0 is the youngest.
+a set (the bits, and the way that was used last above them), the state of the random numbers; then, for each level and
+at last for main memory, counts (tensors x FIELDS), and those of accesses to the line that was used last in its set
+(tensors x reads, writes), which are hits of the first level. A tag is (line number + 1) << 9 | tensor << 1 | dirty, 0
+is empty. In sets replaced by age way 0 is the youngest.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ OWNER_BITS = 9  # with the dirty bit
 FIELDS = 9
 READS, WRITES, READ_HITS, READ_MISSES, WRITE_HITS, WRITE_MISSES, MISSED, EVICTIONS, WRITE_BACKS = range(FIELDS)
 READ, WRITE, CLEAN_VICTIM, DIRTY_VICTIM = range(4)
+_LAST = 32  # the bit of a set's number from which on it has the way that was used last; a tree has 31 bits
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Plan:
     trees: tuple[int, ...]
     seed: int
     counts: tuple[int, ...]  # one more than caches: main memory
+    again: int  # counts of accesses to what was used last
     size: int
 
 
@@ -46,18 +51,24 @@ def plan(caches: Sequence[Cache], tensors: int) -> Plan:
     for _ in range(len(caches) + 1):
         counts.append(at)
         at += tensors * FIELDS
-    return Plan(tuple(caches), tuple(tags), tuple(trees), seed, tuple(counts), at)
+    return Plan(tuple(caches), tuple(tags), tuple(trees), seed, tuple(counts), at, at + 2 * tensors)
 
 
-def module(p: Plan, prefix: str = "cache") -> Module:
-    """The functions above (`prefix` instead of `cache`), and those of the levels."""
+def module(p: Plan) -> Module:
+    """All of the functions above."""
     m = Module()
+    define(m, p)
+    _flush(m, p)
+    return m
+
+
+def define(m: Module, p: Plan, prefix: str = "cache") -> None:
+    """Put reads and writes (with `prefix` instead of `cache`) into a module."""
     for k in range(len(p.caches)):
         _Level(m, p, k, prefix).emit()
     _memory(m, p, prefix)
-    _access(m, p, prefix)
-    _flush(m, p, prefix)
-    return m
+    for write in (False, True):
+        _access(m, p, prefix, write)
 
 
 class _Body(Function):
@@ -203,7 +214,7 @@ class _Level:
         f.do(f"store {self.v} {kept}, ptr {base}, align 8")
 
     def point_away(self, f: _Body, group: str, way: str) -> None:
-        """Every bit on the way to a used one points to the other half."""
+        """Every bit on the way to a used one points to the other half; it is the one that was used last."""
         place = f.at(f.op(f"add i64 {group}, {self.p.trees[self.k]}"))
         keep, put = ([], [])
         for w in range(self.ways):
@@ -216,8 +227,8 @@ class _Level:
                     node, high = 2 * node, middle
                 else:
                     node, low = 2 * node + 1, middle
-            keep.append(~all_ & (1 << 63) - 1)
-            put.append(ones)
+            keep.append(~all_ & (1 << _LAST) - 1)
+            put.append(ones | w << _LAST)
         for name, values in (("keep", keep), ("put", put)):
             table = f"@{self.prefix}.{name}{self.k}"
             self.m.globals.setdefault(
@@ -226,6 +237,10 @@ class _Level:
         masks = [f.op(f"load i64, ptr {f.at(way, f'@{self.prefix}.{t}{self.k}')}") for t in ("keep", "put")]
         bits = f.op(f"and i64 {f.op(f'load i64, ptr {place}')}, {masks[0]}")
         f.do(f"store i64 {f.op(f'or i64 {bits}, {masks[1]}')}, ptr {place}")
+
+    def last_used(self, f: _Body, group: str) -> str:
+        bits = f.op(f"load i64, ptr {f.at(f.op(f'add i64 {group}, {self.p.trees[self.k]}'))}")
+        return f.op(f"lshr i64 {bits}, {_LAST}")
 
     def pointed_at(self, f: _Body, group: str) -> str:
         bits = f.op(f"load i64, ptr {f.at(f.op(f'add i64 {group}, {self.p.trees[self.k]}'))}")
@@ -455,38 +470,42 @@ def _memory(m: Module, p: Plan, prefix: str) -> None:
     f.done(head)
 
 
-def _access(m: Module, p: Plan, prefix: str) -> None:
-    """Most accesses are to the youngest line of their set, where a hit changes nothing but counts and the dirty bit."""
+def _access(m: Module, p: Plan, prefix: str, write: bool) -> None:
+    """Most accesses are to the line that was used last in its set, where a hit changes nothing but counts and the dirty
+    bit. That much is put in where the access is made; the rest is a call."""
     f, level = _Body(m), _Level(m, p, 0, prefix)
     c = level.c
-    slow = f.label("slow")
-    if level.by_age and c.write == "back" and c.inclusion != "exclusive":
+    slow, done = f.label("slow"), f.label("done")
+    if c.replacement != "random" and c.inclusion != "exclusive" and not (write and c.write == "through"):
         fast = f.label("fast")
         shift = c.line.bit_length() - 1
         line = f.op(f"lshr i64 %address, {shift}")
         end = f.op("add i64 %address, %bytes")
         last = f.op(f"lshr i64 {f.op(f'sub i64 {end}, 1')}, {shift}")
-        _, base = level.set_of(f, line)
-        tag = f.op(f"load i64, ptr {base}")
-        young = f.op(f"icmp eq i64 {f.op(f'lshr i64 {tag}, {OWNER_BITS}')}, {f.op(f'add i64 {line}, 1')}")
-        f.branch(f.op(f"and i1 {young}, {f.op(f'icmp eq i64 {line}, {last}')}"), fast, slow)
+        group, base = level.set_of(f, line)
+        place = base if level.by_age else f.at(level.last_used(f, group), base)
+        tag = f.op(f"load i64, ptr {place}")
+        same = f.op(f"icmp eq i64 {f.op(f'lshr i64 {tag}, {OWNER_BITS}')}, {f.op(f'add i64 {line}, 1')}")
+        whole = f.op(f"icmp eq i64 {line}, {last}")
+        f.branch(f.op(f"select i1 {same}, i1 {whole}, i1 false"), fast, slow)
         f.begin(fast)
-        changed = f.op("zext i1 %write to i64")
-        f.do(f"store i64 {f.op(f'or i64 {tag}, {changed}')}, ptr {base}")
-        counts = f.at(f.op(f"add i64 {f.op(f'mul i64 %tensor, {FIELDS}')}, {p.counts[0]}"))
-        f.add(f.at(f.op(f"select i1 %write, i64 {WRITES}, i64 {READS}"), counts))
-        f.add(f.at(f.op(f"select i1 %write, i64 {WRITE_HITS}, i64 {READ_HITS}"), counts))
-        f.do("ret void")
+        if write:
+            f.do(f"store i64 {f.op(f'or i64 {tag}, 1')}, ptr {place}")
+        f.add(f.at(f.op(f"add i64 {f.op('shl i64 %tensor, 1')}, {p.again + write}")))
+        f.br(done)
     else:
         f.br(slow)
     f.begin(slow)
-    kind = f.op(f"select i1 %write, i64 {WRITE}, i64 {READ}")
+    kind = WRITE if write else READ
     f.op(f"call i64 @{prefix}.touch0(ptr %s, i64 %address, i64 %bytes, i64 {kind}, i64 %tensor)")
+    f.br(done)
+    f.begin(done)
     f.do("ret void")
-    f.done(f"void @{prefix}.access(ptr %s, i64 %address, i64 %bytes, i1 %write, i64 %tensor)")
+    name = "write" if write else "read"
+    f.done(f"internal void @{prefix}.{name}(ptr %s, i64 %address, i64 %bytes, i64 %tensor) alwaysinline")
 
 
-def _flush(m: Module, p: Plan, prefix: str) -> None:
+def _flush(m: Module, p: Plan) -> None:
     """Level by level from the core outwards; lines stay where they are."""
     f = _Body(m)
     for k, c in enumerate(p.caches):
@@ -505,7 +524,7 @@ def _flush(m: Module, p: Plan, prefix: str) -> None:
         f.add(f.at(counts))
         line = f.op(f"sub i64 {f.op(f'lshr i64 {tag}, {OWNER_BITS}')}, 1")
         address = f.op(f"mul i64 {line}, {c.line}")
-        f.op(f"call i64 @{prefix}.touch{k + 1}(ptr %s, i64 {address}, i64 {c.line}, i64 {WRITE}, i64 {owner})")
+        f.op(f"call i64 @cache.touch{k + 1}(ptr %s, i64 {address}, i64 {c.line}, i64 {WRITE}, i64 {owner})")
         f.br(following)
         f.begin(following)
         more = f.op(f"add i64 {i}, 1")
@@ -513,4 +532,4 @@ def _flush(m: Module, p: Plan, prefix: str) -> None:
         f.branch(f.op(f"icmp ult i64 {more}, {p.tags[k] + c.sets * c.ways}"), loop, leave)
         f.begin(leave)
     f.do("ret void")
-    f.done(f"void @{prefix}.flush(ptr %s)")
+    f.done("void @cache.flush(ptr %s)")

@@ -22,9 +22,20 @@ _SEED = 88172645463325252
 def _library(caches: tuple[Cache, ...], tensors: int) -> Library:
     """The compiled functions of a hierarchy."""
     m = e.module(e.plan(caches, tensors))
-    m.functions.append(_REPLAY)
+    m.functions += [_ACCESS, _REPLAY]
     return load(optimize_and_emit(m.text()), ("cache.access", "cache.flush", "cache.replay"))
 
+
+_ACCESS = """define void @cache.access(ptr %s, i64 %address, i64 %bytes, i1 %write, i64 %tensor) nounwind {
+entry:
+  br i1 %write, label %w, label %r
+w:
+  call void @cache.write(ptr %s, i64 %address, i64 %bytes, i64 %tensor)
+  ret void
+r:
+  call void @cache.read(ptr %s, i64 %address, i64 %bytes, i64 %tensor)
+  ret void
+}"""
 
 _REPLAY = """define void @cache.replay(ptr %s, ptr %at, ptr %bytes, ptr %writes, ptr %tensors, i64 %n) nounwind {
 entry:
@@ -64,9 +75,9 @@ class Hierarchy:
                 hint=f"at most {e.TENSORS}",
             )  # fmt: skip
         self.caches, self.tensors = tuple(caches), tuple(tensors)
-        self._plan = e.plan(self.caches, len(tensors))
-        self.state = np.zeros(self._plan.size, np.int64)
-        self.state[self._plan.seed] = _SEED
+        self.plan = e.plan(self.caches, len(tensors))
+        self.state = np.zeros(self.plan.size, np.int64)
+        self.state[self.plan.seed] = _SEED
         self._code = _library(self.caches, len(tensors))
         i64, ptr = ctypes.c_int64, ctypes.c_void_p
         self._access = ctypes.CFUNCTYPE(None, ptr, i64, i64, ctypes.c_bool, i64)(self._code.address("cache.access"))
@@ -93,14 +104,24 @@ class Hierarchy:
 
     def forget(self) -> None:
         """Set the counts to zero; the contents stay."""
-        self.state[self._plan.counts[0] :] = 0
+        self.state[self.plan.counts[0] :] = 0
 
     @property
     def levels(self) -> tuple[Level, ...]:
         """The counts of every cache, and of main memory (`memory`)."""
-        counts = self.state[self._plan.counts[0] :].reshape(len(self.caches) + 1, len(self.tensors), -1)
-        names = [*(c.name for c in self.caches), "memory"]
-        return tuple(
-            Level(name, {t: CacheCounts(*row.tolist()) for t, row in zip(self.tensors, of_level, strict=True)})
-            for name, of_level in zip(names, counts, strict=True)
-        )
+        return counted(self.plan, self.tensors, self.state)
+
+
+def counted(plan: e.Plan, tensors: Sequence[str], state: np.ndarray) -> tuple[Level, ...]:
+    """The counts in the state of a hierarchy; tensors of the same name are added up."""
+    counts = state[plan.counts[0] : plan.again].reshape(len(plan.caches) + 1, len(tensors), e.FIELDS).copy()
+    again = state[plan.again :].reshape(len(tensors), 2)
+    for field, which in ((e.READS, 0), (e.READ_HITS, 0), (e.WRITES, 1), (e.WRITE_HITS, 1)):
+        counts[0, :, field] += again[:, which]
+    levels = []
+    for name, of_level in zip([*(c.name for c in plan.caches), "memory"], counts.tolist(), strict=True):
+        found: dict[str, CacheCounts] = {}
+        for tensor, row in zip(tensors, of_level, strict=True):
+            found[tensor] = found.get(tensor, CacheCounts()) + CacheCounts(*row)
+        levels.append(Level(name, found))
+    return tuple(levels)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from tilewright.codegen.emit.counters import Tally, counter_count, counter_layout, decode_counters
+from tilewright.codegen.emit.driven import Driver
 from tilewright.codegen.emit.function import emit_program
 from tilewright.codegen.emit.recorder import RECORD_HEAD, record_layout
 from tilewright.codegen.emit.region import Shared
 from tilewright.codegen.loops import Program
 
-__all__ = ["RECORD_HEAD", "Tally", "counter_count", "counter_layout", "decode_counters", "emit", "record_layout"]
+__all__ = [
+    "RECORD_HEAD",
+    "Driver",
+    "Tally",
+    "counter_count",
+    "counter_layout",
+    "decode_counters",
+    "emit",
+    "record_layout",
+]
 
 
 def emit(
@@ -17,14 +27,16 @@ def emit(
     instrument: bool = False,
     aliases: frozenset[frozenset[str]] = frozenset(),
     recorded: tuple[str, ...] = (),
+    driver: Driver | None = None,
 ) -> str:
     """LLVM IR text of a module with the kernel `program.symbol` (see `codegen.abi` for its C interface).
 
     `aliases` are pairs of buffer names that may share memory; all others are promised not to overlap where one of
     them is written. With `instrument` the kernel takes one more data pointer, to its counters (`counter_layout`),
-    and runs parallel loops serially. Raises CompileError for what the back end can't do.
+    and runs parallel loops serially; its accesses go into a `driver` (see `driven`). Raises CompileError for what the
+    back end can't do.
     """
-    shared = Shared(program, aliases, instrument)
+    shared = Shared(program, aliases, instrument, driver=driver)
     if recorded:
         shared.recorded = record_layout(program, recorded)
     return emit_program(shared)

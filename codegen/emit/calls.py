@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.codegen.emit.counters import EVALUATIONS, LOADS, STORES, Key, count_box
+from tilewright.codegen.emit.driven import drive_box
 from tilewright.codegen.emit.index import access, address
 from tilewright.codegen.emit.parallel import leave
 from tilewright.codegen.emit.region import Region
@@ -31,6 +32,9 @@ def emit_call(r: Region, s: Call) -> None:
         words += (
             [_slot(r, a)] if isinstance(a, Node) else [w for v in a for w in _view(r, v, (LOADS, s.stage, v.buffer))]
         )
+    for a in s.arguments:
+        for v in a if isinstance(a, tuple) else ():
+            _drive(r, v, False)
     room = f.alloca(f"[{len(words)} x i64]", 8)
     for k, w in enumerate(words):
         f.do(f"store i64 {w}, ptr {f.op(f'getelementptr i64, ptr {room}, i64 {k}')}")
@@ -43,6 +47,7 @@ def emit_call(r: Region, s: Call) -> None:
     leave(r, code)
     f.begin(good)
     for v in s.out:
+        _drive(r, v, True)
         r.touch(r.shared.related[v.buffer])
 
 
@@ -54,6 +59,13 @@ def _view(r: Region, v: View, counter: Key) -> list[str]:
     count_box(r, counter, extents)
     rest = [*(scalar(r, o) for o in v.origin), *extents, *(scalar(r, e) for e in v.steps)]
     return [r.f.op(f"ptrtoint ptr {p} to i64"), *rest]
+
+
+def _drive(r: Region, v: View, write: bool) -> None:
+    a = access(r, v.first)
+    drive_box(
+        r, v.buffer, (a.terms, a.const), [scalar(r, e) for e in v.extents], [scalar(r, e) for e in v.steps], write
+    )
 
 
 def _slot(r: Region, n: Node) -> str:

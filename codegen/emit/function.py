@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.codegen.abi import FIRST_REQUIREMENT
 from tilewright.codegen.emit.builder import value_type
 from tilewright.codegen.emit.counters import COUNTERS
+from tilewright.codegen.emit.driven import DRIVER, base_position, define_driver
 from tilewright.codegen.emit.parallel import arguments, finish, signature
 from tilewright.codegen.emit.recorder import RECORD
 from tilewright.codegen.emit.region import Region, Shared
@@ -35,6 +36,11 @@ class Entry(Region):
             return self._element("ptr", "%data", len(program.arguments))
         if key == RECORD:
             return self._element("ptr", "%data", len(program.arguments) + 1)
+        if key == DRIVER:
+            return self._element("ptr", "%data", len(program.arguments) + 2)
+        if isinstance(key, tuple):
+            bases = self._element("ptr", "%data", len(program.arguments) + 3)
+            return self._element("i64", bases, base_position(program, key))
         if isinstance(key, Buffer) and key.argument is not None:
             return self._element("ptr", "%data", key.argument)
         if isinstance(key, Node):
@@ -67,6 +73,8 @@ class Entry(Region):
 def emit_program(shared: Shared) -> str:
     """The text of the whole module."""
     program: Program = shared.program
+    if shared.driver is not None:
+        define_driver(shared.module, shared.driver)
     entry = Entry(shared, None)
     _requirements(entry)
     body = Region(shared, entry)

@@ -41,6 +41,39 @@ class Access:
         return self.offsets is None
 
 
+def constant_step(a: Access) -> int | None:
+    """The constant distance from lane to lane, where there is one."""
+    if a.offsets is None or a.strides or a.dynamic:
+        return None
+    d = a.offsets[1] - a.offsets[0]
+    return d if all(y - x == d for x, y in zip(a.offsets, a.offsets[1:], strict=False)) else None
+
+
+_WINDOW = 4  # lanes spread over up to this many vectors' worth of elements are read by whole vectors
+
+
+def window(a: Access, n: int) -> list[tuple[int, int]] | None:
+    """The vectors (first element, length) inside of the window from the first to the last element of `n` lanes that
+    read all of them; None where they are too few or too far from each other."""
+    if a.offsets is None or a.strides or a.dynamic or n < 4:
+        return None
+    low, high = min(a.offsets), max(a.offsets)
+    if high - low >= _WINDOW * n:
+        return None
+    if high - low + 1 < n:  # fewer elements than lanes: a shorter vector
+        return [(low, high - low + 1)]
+    starts = list(range(low, high + 2 - n, n))
+    if starts[-1] + n <= high:
+        starts.append(high + 1 - n)  # overlaps the one before; never beyond the last element
+    left, out = set(a.offsets), []
+    for s in starts:
+        inside = {o for o in left if s <= o < s + n}
+        if inside:
+            out.append((s, n))
+            left -= inside
+    return out
+
+
 def resolve(r: Region, n: Node) -> Linear:
     """The linear form of an index node with the values of unrolled variables put in."""
     key = r.key(n)
@@ -207,11 +240,11 @@ def lane_vector(r: Region, a: Access) -> str:
     n, f = r.lanes.n, r.f
     ty = shaped("i64", n)
     base = uniform_sum(r, a.terms)
-    out = _offset_vector(r, a)
+    out = lane_offsets(r, a)
     return out if base is None else f.op(f"add nsw {ty} {f.broadcast('i64', base, n)}, {out}")
 
 
-def _offset_vector(r: Region, a: Access) -> str:
+def lane_offsets(r: Region, a: Access) -> str:
     """What differs by lane (with the constant) as a vector of i64."""
     assert r.lanes is not None and a.offsets is not None
     n, f = r.lanes.n, r.f
@@ -259,7 +292,7 @@ def lane_addresses(r: Region, b: Buffer, a: Access) -> list[str]:
     f, element = r.f, memory_type(b.dtype)
     if a.dynamic:
         base = address(r, b, a.terms, 0)
-        v = _offset_vector(r, a)
+        v = lane_offsets(r, a)
         lanes = [f.extract("i64", r.lanes.n, v, i) for i in range(r.lanes.n)]
         return [f.op(f"getelementptr {element}, ptr {base}, i64 {x}") for x in lanes]
     if not a.strides:

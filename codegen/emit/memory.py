@@ -10,12 +10,11 @@ from __future__ import annotations
 from tilewright.codegen.emit import convert
 from tilewright.codegen.emit.builder import float_text, memory_type, shaped, splat, suffix, value_type
 from tilewright.codegen.emit.counters import LOADS, STORES, count
-from tilewright.codegen.emit.index import Access, address, alignment, lane_addresses
+from tilewright.codegen.emit.driven import drive
+from tilewright.codegen.emit.index import Access, address, alignment, constant_step, lane_addresses, window
 from tilewright.codegen.emit.region import Region, Value
 from tilewright.codegen.loops import Buffer
 from tilewright.lang.types import DType
-
-_WINDOW = 4  # lanes spread over up to this many vectors' worth of elements are read by whole vectors
 
 
 def zero(t: DType, n: int) -> str:
@@ -28,17 +27,9 @@ def _memory_zero(t: DType, n: int) -> str:
     return "zeroinitializer" if n else {"half": "0xH0000"}.get(memory_type(t), "0.0" if t.is_float else "0")
 
 
-def step(a: Access) -> int | None:
-    """The constant distance from lane to lane, where there is one."""
-    if a.offsets is None or a.strides or a.dynamic:
-        return None
-    d = a.offsets[1] - a.offsets[0]
-    return d if all(y - x == d for x, y in zip(a.offsets, a.offsets[1:], strict=False)) else None
-
-
 def same_place(a: Access) -> bool:
     """Whether all lanes access the same element."""
-    return a.uniform or step(a) == 0
+    return a.uniform or constant_step(a) == 0
 
 
 # loads ----------------------------------------------------------------------------------------------------------
@@ -52,6 +43,7 @@ def load(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
     assert r.lanes is not None
     n = r.lanes.n
     count(r, b, LOADS, n, mask)
+    drive(r, b, a, False, mask)
     if mask is not None and not mask[1]:
         raw = _load_if(r, b, a, mask[0])
     else:
@@ -66,6 +58,7 @@ def _load_uniform(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
         assert not mask[1] or r.lanes is not None
         m = f.any(mask[0], r.lanes.n) if mask[1] and r.lanes else mask[0]
     count(r, b, LOADS, 1, None if m is None else (m, False))
+    drive(r, b, a, False, None if m is None else (m, False))
     p = address(r, b, a.terms, a.const)
     align = alignment(b, a.terms, a.const)
     if m is not None:
@@ -103,7 +96,7 @@ def _load_if(r: Region, b: Buffer, a: Access, condition: str) -> str:
 
 def _load_lanes(r: Region, b: Buffer, a: Access, mask: str | None) -> str:
     assert r.lanes is not None and a.offsets is not None
-    n, d = r.lanes.n, step(a)
+    n, d = r.lanes.n, constant_step(a)
     if d == 1:
         return _load_contiguous(r, b, a, a.offsets[0], mask)
     if d == -1:
@@ -112,9 +105,8 @@ def _load_lanes(r: Region, b: Buffer, a: Access, mask: str | None) -> str:
             mask = r.f.shuffle("i1", n, mask, "poison", back)
         x = _load_contiguous(r, b, a, a.offsets[-1], mask)
         return r.f.shuffle(memory_type(b.dtype), n, x, "poison", back)
-    known = not a.strides and not a.dynamic
-    if known and mask is None and n >= 4 and max(a.offsets) - min(a.offsets) < _WINDOW * n:
-        return _load_window(r, b, a)
+    if mask is None and (vectors := window(a, n)) is not None:
+        return _load_window(r, b, a, vectors)
     return _load_scattered(r, b, a, mask)
 
 
@@ -141,26 +133,18 @@ def _private_vector(r: Region, b: Buffer, a: Access, first: int) -> bool:
     return b in r.stacked and not a.terms and 0 <= first < b.size.attr  # type: ignore[union-attr]
 
 
-def _load_window(r: Region, b: Buffer, a: Access) -> str:
-    """Whole vectors that cover the window from the first to the last element touched, and shuffles."""
+def _load_window(r: Region, b: Buffer, a: Access, vectors: list[tuple[int, int]]) -> str:
+    """Whole vectors, and shuffles that pick each lane's element of the first one that has it."""
     assert r.lanes is not None and a.offsets is not None
     f, n, element = r.f, r.lanes.n, memory_type(b.dtype)
-    low, high = min(a.offsets), max(a.offsets)
-    if high - low + 1 < n:  # fewer elements than lanes: a shorter vector and one shuffle
-        m = high - low + 1
-        p, align = address(r, b, a.terms, low), alignment(b, a.terms, low)
-        x = f.op(f"load {shaped(element, m)}, ptr {p}, align {align}")
-        return f.shuffle(element, m, x, "poison", [o - low for o in a.offsets])
-    starts = list(range(low, high + 2 - n, n))
-    if starts[-1] + n <= high:
-        starts.append(high + 1 - n)  # overlaps the one before; never beyond the last element
     out: str | None = None
     done: set[int] = set()
-    for s in starts:
+    for s, m in vectors:
+        p, align = address(r, b, a.terms, s), alignment(b, a.terms, s)
+        piece = f.op(f"load {shaped(element, m)}, ptr {p}, align {align}")
+        if m < n:
+            return f.shuffle(element, m, piece, "poison", [o - s for o in a.offsets])
         lanes = [i for i, o in enumerate(a.offsets) if i not in done and s <= o < s + n]
-        if not lanes:
-            continue
-        piece = f.op(f"load {shaped(element, n)}, ptr {address(r, b, a.terms, s)}, align {alignment(b, a.terms, s)}")
         if out is None:
             out = f.shuffle(element, n, piece, "poison", [max(0, min(n - 1, o - s)) for o in a.offsets])
         else:
@@ -191,6 +175,7 @@ def store(r: Region, b: Buffer, a: Access, value: Value, stream: bool = False) -
     f, t = r.f, b.dtype
     if r.lanes is None:
         count(r, b, STORES, 1)
+        drive(r, b, a, True)
         x = convert.narrow(f, t, 0, value[0])
         p, align = address(r, b, a.terms, a.const), alignment(b, a.terms, a.const)
         f.do(f"store {memory_type(t)} {x}, ptr {p}, align {align}")
@@ -198,12 +183,14 @@ def store(r: Region, b: Buffer, a: Access, value: Value, stream: bool = False) -
     n, s = r.lanes.n, value_type(t.compute)
     if a.uniform and not value[1]:  # the same element and value in all lanes, of which one at least is active
         count(r, b, STORES, 1)
+        drive(r, b, a, True)
         x = convert.narrow(f, t, 0, value[0])
         f.do(f"store {memory_type(t)} {x}, ptr {address(r, b, a.terms, a.const)}, align {t.bytes}")
         return
     count(r, b, STORES, n, (r.mask, True) if r.mask else None)
+    drive(r, b, a, True, (r.mask, True) if r.mask else None)
     x = convert.narrow(f, t, n, value[0] if value[1] else f.broadcast(s, value[0], n))
-    d = step(a)
+    d = constant_step(a)
     if d == 1:
         assert a.offsets is not None
         if stream and r.mask is None and _streams(b.dtype, n):

@@ -78,6 +78,7 @@ class Shared:
     related: dict[Buffer, tuple[Buffer, ...]] = field(default_factory=dict)
     counters: dict[Any, int] = field(default_factory=dict)  # of instrumented kernels, see `counters`
     recorded: Any = None  # what is recorded of an instrumented kernel, see `recorder`
+    driver: Any = None  # what its accesses go into, see `driven`
 
     def __post_init__(self) -> None:
         statements = list(walk(self.program.body))
@@ -180,6 +181,8 @@ class Region:
         self.mask: str | None = None
         self.stage = ""  # whose statement is being emitted
         self.accesses: dict[Any, Any] = {}
+        self.virtual: dict[Buffer, str] = {}  # addresses of temporaries, see `driven`
+        self.arena: str | None = None  # where the next one goes
 
     # the memo ---------------------------------------------------------------------------------------------
 
@@ -295,6 +298,8 @@ class Region:
 
     @staticmethod
     def captured_type(key: Any) -> str:
+        if isinstance(key, tuple):  # a virtual address
+            return "i64"
         return value_type(key.dtype) if isinstance(key, Node) else "ptr"
 
 

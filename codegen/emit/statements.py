@@ -15,6 +15,7 @@ from tilewright.codegen.emit import memory
 from tilewright.codegen.emit.builder import memory_type
 from tilewright.codegen.emit.calls import emit_call
 from tilewright.codegen.emit.counters import count_live, count_point
+from tilewright.codegen.emit.driven import placed
 from tilewright.codegen.emit.index import access, address, resolve
 from tilewright.codegen.emit.parallel import emit_parallel, hold, leave, release
 from tilewright.codegen.emit.recorder import record
@@ -295,11 +296,14 @@ def _allocated(r: Region, s: Allocate) -> Iterator[None]:
             kind = _on_heap(r, b)
     else:
         kind = _on_heap(r, b)
+    arena = r.arena
     with kind as size:
         count_live(r, b, size, 1)
+        placed(r, b, size)
         with r.scope():  # pointers into it end with it
             yield
         count_live(r, b, size, -1)
+    r.arena = arena
     if outer is None:
         del r.pointers[b]
 

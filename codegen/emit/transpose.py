@@ -23,8 +23,7 @@ from dataclasses import dataclass
 
 from tilewright.codegen.emit import convert
 from tilewright.codegen.emit.builder import memory_type, shaped
-from tilewright.codegen.emit.index import Access, access, alignment, lane_addresses, resolve
-from tilewright.codegen.emit.memory import step
+from tilewright.codegen.emit.index import Access, access, alignment, constant_step, lane_addresses, resolve
 from tilewright.codegen.emit.network import transposed
 from tilewright.codegen.emit.region import Lanes, Region, bind, trip_count
 from tilewright.codegen.emit.values import lanes_of, prepare
@@ -96,7 +95,7 @@ def _crosswise(r: Region, i: Node, u: Node, lanes: Lanes, trips: int) -> bool:
     if a.uniform or a.dynamic:
         return False
     assert a.offsets is not None
-    d = step(Access((), 0, a.offsets))
+    d = constant_step(Access((), 0, a.offsets))
     return d is not None and (bool(a.strides) or abs(d) >= trips)
 
 
