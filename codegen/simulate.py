@@ -10,7 +10,17 @@ from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
 from tilewright.codegen.cpu_caches import DrivenCaches
 from tilewright.codegen.emit import Tally
-from tilewright.hw import Account, Footprint, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
+from tilewright.hw import (
+    Account,
+    Footprint,
+    LiveBuffer,
+    Machine,
+    Proposal,
+    Traffic,
+    check_capacity,
+    footprints,
+    load_machine,
+)
 from tilewright.lang import intervals, ir, simplify
 from tilewright.lang.binding import Bound, check_sizes, index_value
 from tilewright.lang.errors import Location
@@ -42,6 +52,7 @@ def simulate(
     sizes: Mapping[str, int],
     mode: str = "contract",
     inputs: Any = None,
+    caches: bool = False,
 ) -> Simulation:
     """Run `p` under `schedule` (None: the default) on a machine at the given sizes.
 
@@ -53,7 +64,6 @@ def simulate(
     from tilewright.schedule.default import complete
     from tilewright.schedule.schedule import Schedule
 
-    caches: bool = False,
     on = machine if isinstance(machine, Machine) else load_machine(machine)
     check_sizes(p, sizes)
     own = Schedule(p) if schedule is None else schedule
@@ -76,7 +86,8 @@ def run(
     placed: Callable[[Footprint], Location | None] = lambda footprint: None, caches: bool = False,
     propose: Callable[[str, Bound], tuple[Proposal, ...]] = lambda memory, bound: (),
 ) -> Simulation:  # fmt: skip
-    """Run a state. `placed` says which directive put a footprint's largest buffer into its memory."""
+    """Run a state. `placed` says which directive put a footprint's largest buffer into its memory, `propose` what to
+    change in the schedule where a memory does not suffice."""
     found: list[Footprint] = []
 
     def fits(program: L.Program, bound: Bound) -> None:

@@ -2,7 +2,7 @@
 
 from .account import Account, CopyStream, Footprint, LiveBuffer, Region, Tensor, Traffic, footprints
 from .annotated import AnnotatedNest
-from .capacity import Change, changes_that_fit, check_capacity
+from .capacity import Change, Proposal, changes_that_fit, check_capacity
 from .errors import AccountError, CapacityError, MachineError, SimulationError
 from .machine import Machine, load_machine, machine_names, machine_text, parse_machine
 from .parts import Cache, Compute, Dma, Memory, Provenance, Unit
@@ -12,8 +12,8 @@ from .timing import Interval, Line, Stall, Time, Use
 __all__ = [
     "Account",
     "AccountError",
-    "AnnotatedNest",
     "Bound",
+    "AnnotatedNest",
     "Cache",
     "CapacityError",
     "Change",
@@ -27,6 +27,7 @@ __all__ = [
     "Machine",
     "MachineError",
     "Memory",
+    "Proposal",
     "Provenance",
     "Region",
     "Roof",

@@ -1,9 +1,14 @@
-"""Does it fit? The check of live buffers against capacities, and the smallest change where it does not."""
+"""Does it fit? The check of live buffers against capacities, and the smallest change where it does not.
+
+What a *buffer* would have to give follows from the footprint alone (`Change`). What to write in a *schedule* instead
+(`Proposal`) is found by those who know of schedules, see `schedule.fitting`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.lang.errors import Location
 
@@ -30,6 +35,22 @@ class Change:
         each = " a slot" if self.slots > 1 else ""
         now, then = show_bytes(self.buffer.size), show_bytes(self.size)
         return f"shrink {self.buffer.name} from {now} to at most {then}{each}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Directives to write instead of those that are there, after which everything fits: carried out and measured.
+
+    `lines` are text as it stands in a schedule (under the stage's heading, with what was there as a comment), `peak` is
+    what is taken of the memory then, and `schedule` is the whole schedule with them.
+    """
+
+    lines: tuple[str, ...]
+    peak: int
+    schedule: Any = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 def changes_that_fit(footprint: Footprint) -> tuple[Change, ...]:
@@ -60,11 +81,13 @@ def check_capacity(
     machine: Machine,
     footprints: Iterable[Footprint],
     placed: Callable[[Footprint], Location | None] = lambda footprint: None,
+    propose: Callable[[str], tuple[Proposal, ...]] = lambda memory: (),
 ) -> None:
     """Raise CapacityError (`capacity.exceeded`) for the first footprint that is larger than its memory.
 
     The text shows the buffers alive at the peak as a table, then the smallest changes that would fit. `placed` says
-    where the user put the largest buffer of a footprint into that memory.
+    where the user put the largest buffer of a footprint into that memory. `propose` finds what to write in the schedule
+    so that this memory suffices; it is asked when somebody looks at the error, for it takes its time.
     """
     for footprint in footprints:
         capacity = footprint.capacity
@@ -82,6 +105,8 @@ def check_capacity(
             f"{over:,} more than it has",
             footprint=footprint,
             changes=changes,
-            hint="\n  ".join([*footprint_text(footprint).splitlines(), advice]),
+            table="\n  ".join(footprint_text(footprint).splitlines()),
+            advice=advice,
             where=placed(footprint),
+            propose=propose,
         )
