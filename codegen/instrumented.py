@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.codegen import abi, externs, runtime, stages, target
 from tilewright.codegen import loops as L
 from tilewright.codegen.compile import raise_kernel_code
+from tilewright.codegen.cpu_caches import Drive, bases
 from tilewright.codegen.emit import RECORD_HEAD, Tally, counter_count, decode_counters, emit, record_layout
 from tilewright.codegen.entry import invoke, scalar_slot
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
@@ -72,8 +73,8 @@ def run(
         pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)
     ]
     data = [*arrays, *(np.ascontiguousarray(t.values) for t in p.tables), *outputs]
-    with stages.running(runtime.context(1)) as context:
     last = [] if driven is None else [driven.state, bases(d.nbytes for d in data)]
+    with stages.running(runtime.context(1)) as context:
         code = invoke(
             library.address(symbol), ctypes.addressof(context), [*data, counters, record, *last],
             [bound.sizes[n] for n in p.sizes],
@@ -81,8 +82,8 @@ def run(
         )  # fmt: skip
     if code:
         raise_kernel_code(code, p, state, mode)
-    logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
     if driven is not None:
         driven.finish()
+    logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
     tally = decode_counters(program, counters.tolist())
     return Run(program, bound, tally, structured(p.structure, logical), record)

@@ -10,17 +10,7 @@ from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
 from tilewright.codegen.cpu_caches import DrivenCaches
 from tilewright.codegen.emit import Tally
-from tilewright.hw import (
-    Account,
-    Footprint,
-    LiveBuffer,
-    Machine,
-    Proposal,
-    Traffic,
-    check_capacity,
-    footprints,
-    load_machine,
-)
+from tilewright.hw import Account, Footprint, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
 from tilewright.lang import intervals, ir, simplify
 from tilewright.lang.binding import Bound, check_sizes, index_value
 from tilewright.lang.errors import Location
@@ -66,33 +56,21 @@ def simulate(
 
     on = machine if isinstance(machine, Machine) else load_machine(machine)
     check_sizes(p, sizes)
-    own = Schedule(p) if schedule is None else schedule
-    full = complete(own, mode, _registers(on))
-    full.check(capacity=False)  # of all buffers at these sizes, in `run`
-
-    def propose(memory: str, bound: Bound) -> tuple[Proposal, ...]:
-        from tilewright.codegen.fitting import what_would_fit
-
-        def taken(program: L.Program) -> tuple[Footprint, ...]:
-            return footprints(on, live_points(program, bound))
-
-        return what_would_fit(own, memory, on, bound.env, mode, _registers(on), taken)
-
-    return run(p, full.state, on, sizes, mode, dict(inputs or {}), placed_by(full.directives), caches, propose)
+    full = complete(Schedule(p) if schedule is None else schedule, mode, _registers(on))
+    full.check()
+    return run(p, full.state, on, sizes, mode, dict(inputs or {}), placed_by(full.directives), caches)
 
 
 def run(
     p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any],
     placed: Callable[[Footprint], Location | None] = lambda footprint: None, caches: bool = False,
-    propose: Callable[[str, Bound], tuple[Proposal, ...]] = lambda memory, bound: (),
 ) -> Simulation:  # fmt: skip
-    """Run a state. `placed` says which directive put a footprint's largest buffer into its memory, `propose` what to
-    change in the schedule where a memory does not suffice."""
+    """Run a state. `placed` says which directive put a footprint's largest buffer into its memory."""
     found: list[Footprint] = []
 
     def fits(program: L.Program, bound: Bound) -> None:
         found.extend(footprints(machine, live_points(program, bound)))
-        check_capacity(machine, found, placed, lambda memory: propose(memory, bound))
+        check_capacity(machine, found, placed)
 
     driven: list[DrivenCaches] = []
 
