@@ -1,0 +1,114 @@
+"""A machine with other figures: `changed(machine, {"memory.tcdm.capacity": "64 KiB", "compute.ops.f32": 64})`.
+
+Figures are named as accounts of provenance name them: the table, the part's name and the key, `compute.cores`,
+`clock_ghz`, and one entry further in where the figure is a table (`compute.axes.x`, `unit.gemm.shape.m`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.lang.errors import user_location
+
+from .errors import MachineError
+from .fields import show_value
+from .machine import Header, Machine, machine_text, parse_machine
+from .parts import Compute, Provenance
+from .reader import closest, field_kinds
+
+_TABLES = {"memory": "memories", "dma": "dmas", "cache": "caches", "unit": "units"}
+
+
+def figure_names(machine: Machine) -> tuple[str, ...]:
+    """Every figure of a machine that can be changed."""
+    return tuple(_figures("", Header, None)) + tuple(
+        name
+        for prefix, part in [("compute.", machine.compute), *_parts(machine)]
+        for name in _figures(prefix, type(part), part)
+    )
+
+
+def figure(machine: Machine, name: str) -> Any:
+    """The value of a figure. Raises MachineError `machine.unknown-figure`."""
+    part, key, entry = _find(machine, name)
+    value = getattr(part, key)
+    return value[entry] if entry else value
+
+
+def changed(machine: Machine, values: Mapping[str, Any]) -> Machine:
+    """The machine with other values of the named figures, given as in a machine file (65536 or "64 KiB").
+
+    Every rule of machine files is checked. Raises MachineError: `machine.unknown-figure`, or what the rules say.
+    """
+    made = machine
+    for name, raw in values.items():
+        made = _with(made, name, raw)
+    said = ", ".join(f"{name} = {show_value(raw)}" for name, raw in values.items())
+    try:
+        return parse_machine(machine_text(made), machine.name)
+    except MachineError as e:
+        raise MachineError(
+            f"{machine.name} with {said}: {e.message}", code=e.code, where=user_location(), hint=e.hint
+        ) from None
+
+
+def _parts(machine: Machine) -> Iterator[tuple[str, Any]]:
+    for table, listed in _TABLES.items():
+        for part in getattr(machine, listed):
+            yield f"{table}.{part.name}.", part
+
+
+def _figures(prefix: str, cls: type, part: Any) -> Iterator[str]:
+    for key, field in field_kinds(cls).items():
+        if field.metadata["figure"]:
+            value = getattr(part, key, None)
+            yield from (f"{prefix}{key}.{entry}" for entry in value) if isinstance(value, Mapping) else [prefix + key]
+
+
+def _find(machine: Machine, name: str) -> tuple[Any, str, str]:
+    """The part that has a figure, its key, and the entry in it where the figure is a table."""
+    for prefix, part in [("compute.", machine.compute), *_parts(machine), ("", machine)]:
+        if name.startswith(prefix):
+            key, _, entry = name.removeprefix(prefix).partition(".")
+            field = field_kinds(Header if part is machine else type(part)).get(key)
+            if field is not None and field.metadata["figure"]:
+                value = getattr(part, key)
+                if not entry or (isinstance(value, Mapping) and entry in value):
+                    return part, key, entry
+    legal = figure_names(machine)
+    raise MachineError(
+        f"{machine.name} has no figure {name!r}", code="machine.unknown-figure", where=user_location(),
+        hint=f"it has {', '.join(legal)}{closest(name, legal)}",
+    )  # fmt: skip
+
+
+def _with(machine: Machine, name: str, raw: Any) -> Machine:
+    part, key, entry = _find(machine, name)
+    kind = field_kinds(Header if part is machine else type(part))[key].metadata["kind"]
+    try:
+        value = kind.read(dict(getattr(part, key)) | {entry: raw} if entry else raw)
+    except ValueError as e:
+        inside = f", and has {e}" if str(e) else ""
+        raise MachineError(
+            f"{name} is {show_value(raw)}{inside}", code="machine.bad-value", where=user_location(),
+            hint=f"legal: {kind.legal}",
+        ) from None  # fmt: skip
+    figure = name.removesuffix(f".{entry}") if entry else name
+    origin = Provenance(f"changed from {show_value(getattr(part, key))}"[:120], "assumed")
+    provenance = {**machine.provenance, figure: origin}
+    if part is machine:
+        return replace(machine, **{key: value}, provenance=provenance)
+    other = replace(part, **{key: value})
+    if isinstance(part, Compute):
+        return replace(machine, compute=other, provenance=provenance)
+    listed = _TABLES[name.partition(".")[0]]
+    return replace(
+        machine,
+        **{listed: tuple(other if p is part else p for p in getattr(machine, listed))},
+        provenance=provenance,
+    )
+
+
+__all__ = ["changed", "figure", "figure_names"]
