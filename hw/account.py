@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cache_counts import Level
@@ -228,6 +229,36 @@ class Account:
         from .roofline import roofline
 
         return roofline(self, self._machine(machine))
+
+    def trace(self, machine: Machine | None = None) -> dict[str, Any]:
+        """The timeline as Chrome trace events (`hw.render.trace`); `machine` as for `roofline`.
+
+        Raises AccountError `account.timeline` where the account has no intervals: ask for `timeline=` when making it.
+        """
+        from .render.trace import trace_events
+
+        return trace_events(self, self._machine(machine))
+
+    def save_trace(self, path: str | Path, machine: Machine | None = None) -> None:
+        """Write `trace()` as JSON for Perfetto, compressed where the name ends in `.gz`."""
+        from .render.trace import save_trace
+
+        save_trace(self, self._machine(machine), path)
+
+    def save_timeline(self, path: str | Path, machine: Machine | None = None) -> None:
+        """Draw what worked, waited and copied when: a PNG, SVG or PDF by the end of the name. As for `trace`.
+
+        Raises AccountError `account.plot` where matplotlib (the extra `plot`) is missing.
+        """
+        from .render.timeline_picture import draw_timeline
+
+        draw_timeline(self, self._machine(machine), path)
+
+    def save_occupancy(self, path: str | Path, machine: Machine | None = None) -> None:
+        """Draw how full each memory was over time, by buffer. As for `save_timeline`."""
+        from .render.occupancy_picture import draw_occupancy
+
+        draw_occupancy(self, self._machine(machine), path)
 
     def _machine(self, given: Machine | None) -> Machine:
         if given is None and self.machine not in machine_names():

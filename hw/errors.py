@@ -39,8 +39,9 @@ class AccountError(TilewrightError):
     """The file of an account, or of a lock on one, can't be read, or is about something else.
 
     Codes: `account.syntax` (no JSON), `account.version`, `account.bad-value` (with its place), `account.machine` (no
-    preset has the machine's name: give the machine), `account.plot` (a picture is asked for and matplotlib is missing),
-    `account.file`, and those of locks: `lock.syntax`, `lock.bad-value`, `lock.other`, `lock.tolerance`.
+    preset has the machine's name: give the machine), `account.plot` (a picture that can't be drawn, or matplotlib is
+    missing), `account.timeline` (the account has none), and those of locks: `lock.syntax`, `lock.bad-value`, `lock.other`,
+    `lock.tolerance`.
     """
 
     default_code = "account"

@@ -77,6 +77,11 @@ class Interval:
     cause: str = ""
     bytes: int = 0
 
+    @property
+    def memory(self) -> str:
+        """The memory whose buffer lives here, or nothing."""
+        return self.track.removeprefix("memory.") if self.track.startswith("memory.") else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Time:

@@ -188,9 +188,7 @@ def _time(time: Time) -> Iterator[Table]:
         if n
     ]
     rows.append(("all", "", cycles(time.cycles), ""))
-    yield Table(
-        f"time: {cycles(time.cycles)} cycles{least} ({time.sync})", ("", "", "cycles", "of all"), tuple(rows), left=2
-    )
+    yield table(f"time: {cycles(time.cycles)} cycles{least} ({time.sync})", ("", "", "cycles", "of all"), rows, left=2)
     waits = sorted((s for s in time.stalls if s.cycles), key=lambda s: -s.cycles)
     if waits:
         shown = [(s.section, s.cause, s.buffer, cycles(s.cycles), part(s.cycles)) for s in waits[:MOST_PLACES]]

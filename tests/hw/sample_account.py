@@ -50,7 +50,7 @@ def _times() -> tuple[list[Interval], dict[tuple[str, str, str], float]]:
 
     def load(step: int) -> None:
         free = computed[step - 2] if step >= 2 else 0.0
-        jo, io = STEPS[step]
+        _, io = STEPS[step]
         last = copy("A_C.load", A_TILE, free)
         if io == 0:
             last = copy("B_C.load", B_TILE, free)
