@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.lang import ir, simplify
@@ -57,7 +57,7 @@ from tilewright.schedule.ranges import (
 )
 from tilewright.schedule.sites import legal_sites
 from tilewright.schedule.sliding import Slide, slide
-from tilewright.schedule.state import FuncState, Key, Place, Stage, State, refuse
+from tilewright.schedule.state import FuncState, Key, Place, Stage, State, WriteCache, refuse
 
 Site = tuple[Range, ...]  # the loops around a place, outermost first
 Enter = Callable[[int, Tensor], NestNode]  # the nest of a stage from a loop on
@@ -487,34 +487,32 @@ class Builder:
         return blocks.produce_all(self, self.computed_at.get(here, ()))
 
     def held(self, s: Stage, ranges: StageRanges, depth: int, tensor: Tensor, enter: Enter) -> NestNode:
-        """The stage's own part of a loop's body: the next loop, around it the tile if it is held here."""
-        cache = s.write_cache
-        if cache is not None and cache.loop == ranges.loops[depth].name:
-            return self._tile(s, ranges, depth, enter)
+        """The stage's own part of a loop's body: the next loop, around it the tile if one is held here."""
+        if any(c.loop == ranges.loops[depth].name for c in s.write_caches):
+            return self._tile(s, ranges, depth, tensor, enter)
         return enter(depth + 1, tensor)
 
     def with_rings(self, s: Stage, ranges: StageRanges, depth: int, loop: NestNode) -> NestNode:
         """The buffers of several slots whose copies are made in this loop live around it."""
         x = ranges.loops[depth]
         rings = [st for n in self.rings_at.get((s.key, x.name), ()) for st in self.storages(n)]
-        cache = s.write_cache
-        if cache is not None and cache.loop == x.name and cache.slots > 1:
+        if any(c.loop == x.name and c.slots > 1 for c in s.write_caches):
             rings += self._tile_storage(s, ranges, depth)
         return Allocation(tuple(rings), loop) if rings else loop
 
     # Tiles of the stage's own Func (cache_write) ----------------------------------------------------------------
 
-    def _tile(self, s: Stage, ranges: StageRanges, depth: int, enter) -> NestNode:
-        """tile = earlier values (computed or loaded); the loops further in on the tile; own points stored back."""
-        cache, f = s.write_cache, self.bodies[s.key].func
-        assert cache is not None
+    def _tile(self, s: Stage, ranges: StageRanges, depth: int, outer: Tensor, enter: Enter) -> NestNode:
+        """tile = earlier values (computed or loaded from `outer`); the loops further in on the tile; own points stored
+        back."""
+        cache, f = tile_at(s, ranges, depth), self.bodies[s.key].func
         own, whole = self._tile_boxes(s, ranges, depth)
         store = self._tile_storage(s, ranges, depth)
         tile = store[0].tensor
         extents = tuple(e.attr if e.op == "const" else None for e in store[0].extents)
         shape = tiles.Shape(extents, cache.memory == "reg", self._lanes(s, ranges, depth))
-        before = self._tile_start(s, ranges, depth, tile, whole, shape)
-        after = tiles.copy(tile, f, own, f"{cache.name}.store", shape)
+        before = self._tile_start(s, ranges, depth, outer, tile, whole, shape)
+        after = tiles.copy(tile, outer, own, f"{cache.name}.store", shape)
         drain = Produce("store", cache.name, tile, own, after, asynchronous=cache.slots > 1,
                         points=(box_points(f"{cache.name}.store", f, own),))  # fmt: skip
         body = sequence(*before, enter(depth + 1, tile), drain)
@@ -524,8 +522,7 @@ class Builder:
         """The buffers of a tile, the same whenever they are asked for."""
         found = self.tiles.get((s.key, ranges.loops[depth].var))
         if found is None:
-            cache, f = s.write_cache, self.bodies[s.key].func
-            assert cache is not None
+            cache, f = tile_at(s, ranges, depth), self.bodies[s.key].func
             tile = tiles.Tile(cache.name, f)
             site = self.funcs[s.key[0]].around(s.key) + ranges.loops[: depth + 1]
             whole = self._tile_boxes(s, ranges, depth)[1]
@@ -551,24 +548,37 @@ class Builder:
 
         return inside(own), inside(hull(boxes))
 
-    def _tile_start(self, s: Stage, ranges: StageRanges, depth: int, tile, whole: Box, shape) -> list[NestNode]:
-        cache, f = s.write_cache, self.bodies[s.key].func
-        assert cache is not None
+    def _tile_start(
+        self, s: Stage, ranges: StageRanges, depth: int, outer: Tensor, tile: tiles.Tile, whole: Box, shape: tiles.Shape
+    ) -> list[NestNode]:
+        """What a tile holds before the loops further in run. Where first values are computed into tiles, they are into
+        the innermost one; those around it have them from there, or from here if no step of the reduction runs."""
+        cache, f = tile_at(s, ranges, depth), self.bodies[s.key].func
         if s.key[1] < 0:
             return []  # the pure definition writes every point
-        copied = tiles.copy(f, tile, whole, f"{cache.name}.load", shape)
-        load = Produce("load", cache.name, tile, whole, copied,
-                       points=(box_points(f"{cache.name}.load", f, whole),))  # fmt: skip
+
+        def loaded(how: str) -> NestNode:
+            copied = tiles.copy(outer, tile, whole, f"{cache.name}.{how}", shape)
+            return Produce(how, cache.name, tile, whole, copied,
+                           points=(box_points(f"{cache.name}.{how}", f, whole),))  # fmt: skip
+
+        load = loaded("load")
         if s.key[1] > 0 or self._folded_init(s.key[0]) is None:
             return [load]
         init = self.bodies[(s.key[0], -1)]
         defined = tiles.define(init, tile, whole, f"{cache.name}.init", shape)
         fresh = Produce("init", cache.name, tile, whole, defined,
                         points=(box_points(f"{f.name}.init", f, whole),))  # fmt: skip
-        first: Node = ir.TRUE
-        for x in ranges.loops[: depth + 1]:
-            if x.reduction:
-                first = simplify.conjunction(first, simplify.compare("le", x.var, x.start))
+        begun = [x for x in ranges.loops[: depth + 1] if x.reduction]
+        if any(x.mode == "spatial" for x in begun):
+            starting = _starting(x for x in begun if x.mode != "spatial")
+            load = loaded("pass") if starting is ir.TRUE else Guard(starting, loaded("pass"), load)
+        first = _starting(begun)
+        if cache is not s.tiles[-1]:
+            again = self._if_no_step(s.key[0], begun)
+            if again is None:
+                return [] if first is ir.TRUE else [Guard(_negated(first), load)]
+            fresh = Guard(again, fresh)
         return [fresh if first is ir.TRUE else Guard(first, fresh, load)]
 
     def _folded_init(self, name: str) -> Key | None:
@@ -578,7 +588,7 @@ class Builder:
             return None
         if self.state.block_of(update.key) is not None:
             return None
-        if any(s.write_cache is None for s in self._updates(name)):
+        if any(not s.write_caches for s in self._updates(name)):
             return None
         if self._holds_others(init):
             return None
@@ -605,19 +615,17 @@ class Builder:
         """The first update in all its forms."""
         return [s for s in self.state.variants_of(name) if s.key[1] == 0]
 
-    def _if_no_step(self, name: str) -> Node | None:
-        """When the reduction loops around the tile run at all is known at the call only: the condition that they don't."""
+    def _if_no_step(self, name: str, inside: Sequence[Range] = ()) -> Node | None:
+        """When the reduction loops around the innermost tile run at all is known at the call only: the condition that
+        they don't, as seen from inside of some of them."""
         some: Node = ir.TRUE
         for update in self._updates(name):
             ranges = self.funcs[name].stages[update.key]
-            cache = update.write_cache
-            assert cache is not None
-            for x in ranges.loops[: update.depth(cache.loop) + 1]:
+            for x in ranges.loops[: update.depth(update.tiles[-1].loop) + 1]:
                 if x.reduction:
-                    root = next(
-                        r for r in update.roots if any(n is x.var for n in ir.leaves([ranges.values[r]], "var"))
-                    )
-                    some = simplify.conjunction(some, simplify.compare("ge", extent(ranges.domain[root]), ONE))
+                    root = next(r for r in update.roots if x.var in ir.leaves([ranges.values[r]], "var"))
+                    if not any(y.var in ir.leaves([ranges.values[root]], "var") for y in inside):
+                        some = simplify.conjunction(some, simplify.compare("ge", extent(ranges.domain[root]), ONE))
         return None if some is ir.TRUE else _negated(some)
 
     def _lanes(self, s: Stage, ranges: StageRanges, depth: int) -> int | None:
@@ -630,6 +638,19 @@ class Builder:
             if x.mode == "vectorize" and last is not None and simplify.linear(last)[0].get(x.var) == 1:
                 return x.stop.attr if x.stop.op == "const" else None
         return None
+
+
+def tile_at(s: Stage, ranges: StageRanges, depth: int) -> WriteCache:
+    """The tile that a stage holds at a loop."""
+    return next(c for c in s.write_caches if c.loop == ranges.loops[depth].name)
+
+
+def _starting(loops: Iterable[Range]) -> Node:
+    """Whether all these loops are in their first iterations."""
+    first: Node = ir.TRUE
+    for x in loops:
+        first = simplify.conjunction(first, simplify.compare("le", x.var, x.start))
+    return first
 
 
 def _negated(c: Node) -> Node:

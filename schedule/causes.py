@@ -59,13 +59,13 @@ class OnlineError(ScheduleError):
 
 _CODES: dict[type[ScheduleError], str] = {
     AddressError: """
-        ambiguous-loop ambiguous-stage axis foreign-loop func-directive memory misplaced name name-twice
+        ambiguous-loop ambiguous-stage array-axis axis foreign-loop func-directive memory misplaced name name-twice
         not-read unknown-directive unknown-func unknown-knob unknown-loop unknown-stage""",
     WordingError: """
         algorithm arity condition constraint factor kind knob layout none option partition several text""",
     LoopError: """
         fuse-mixed loop-mode not-adjacent peel-copies peeled spatial-inside stage-loops vector-inside vector-twice""",
-    ExtentError: "extent register-size unroll-budget vector-length",
+    ExtentError: "array-extent extent register-size unroll-budget vector-length",
     TailError: "tail",
     OrderError: """
         not-associative reduction-order rfactor-cache rfactor-fused rfactor-pure rfactor-scatter strict""",

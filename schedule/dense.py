@@ -10,19 +10,19 @@ _IN, _OUT, _BLOCK = "in", "out", "block"  # a loop's range is run through whole,
 def check_tiles(state: State) -> None:
     """Raise ScheduleError if a tile (cache_write) would hold points that its iteration does not write."""
     for s in state.stages.values():
-        if s.write_cache is not None:
-            around = s.loops[: s.depth(s.write_cache.loop) + 1]
+        for tile in s.tiles:
+            around = s.loops[: s.depth(tile.loop) + 1]
             threads = next((x.name for x in around if x.reduction and x.mode == "parallel"), None)
             if threads is not None:
                 raise refuse(
-                    f"the tile {s.write_cache.name} at {state.loop_address(s.key, s.write_cache.loop)} may hold elements "
+                    f"the tile {tile.name} at {state.loop_address(s.key, tile.loop)} may hold elements "
                     f"that other iterations of the parallel reduction loop {threads} update, and is stored as a whole",
                     "tile-race", f"run {threads} serially, or leave the tile out",
                 )  # fmt: skip
-            found = gap(s, s.write_cache.loop)
+            found = gap(s, tile.loop)
             if found is not None:
                 raise refuse(
-                    f"one iteration of {state.loop_address(s.key, s.write_cache.loop)} would write with gaps: {found}",
+                    f"one iteration of {state.loop_address(s.key, tile.loop)} would write with gaps: {found}",
                     "tile-gaps",
                     "reorder: if an outer part of a split stands inside the tile's loop, the inner part does too",
                 )  # fmt: skip

@@ -19,7 +19,20 @@ def surely_symbolic(state: State, s: Stage, loop: str) -> bool:
     region of other Funcs depends on where they will be computed.
     """
     unique, shown = versioned(s)
-    known: dict[str, int | None] = {}  # extents where they are settled; None: symbolic
+    name = next(x.name for x in unique.loops if shown[x.name] == loop)
+    return _extents(state, s, unique).get(name, 0) is None
+
+
+def known_extents(state: State, s: Stage) -> dict[str, int]:
+    """How long a stage's loops are where they run longest, of those where that is known whatever is scheduled later."""
+    unique, shown = versioned(s)
+    known = _extents(state, s, unique)
+    return {shown[x.name]: n for x in unique.loops if (n := known.get(x.name)) is not None}
+
+
+def _extents(state: State, s: Stage, unique: Stage) -> dict[str, int | None]:
+    """Extents by the loops' unique names where they are settled; None: symbolic."""
+    known: dict[str, int | None] = {}
     sizes = solved([*(c for c, _ in promised_outputs(state)), *state.conditions(s.key)])
     known.update(_axes(state, s, sizes))
     if s.definition.rdom is not None:
@@ -31,22 +44,21 @@ def surely_symbolic(state: State, s: Stage, loop: str) -> bool:
             whole = known.get(t.parent)
             if t.parent in known:
                 known[t.outer] = None if whole is None else -(-whole // t.factor)
-            known[t.inner] = t.factor
+            known[t.inner] = t.factor if whole is None else min(t.factor, whole)
         elif t.outer in known and t.inner in known:
             a, b = known[t.outer], known[t.inner]
             known[t.fused] = None if a is None or b is None else a * b
-    name = next(x.name for x in unique.loops if shown[x.name] == loop)
-    return known.get(name, 0) is None
+    return known
 
 
 def _axes(state: State, s: Stage, sizes: Mapping[Node, Node]) -> dict[str, int | None]:
-    """The extents of a stage's pure variables, where they are those of an output."""
+    """The extents of a stage's pure variables, where they are those of an output. None: symbolic."""
     f = s.definition.func
     outputs = [o for o in state.pipeline.outputs if o.func is f]
     out: dict[str, int | None] = {}
     for axis, v in enumerate(s.definition.lhs):
         if v.op == "var" and outputs:
             spans = known_box(tuple(output_range(o, axis) for o in outputs), sizes)
-            if None in map(constant_extent, spans):
-                out[v.attr] = None
+            found = [constant_extent(r) for r in spans]
+            out[v.attr] = None if None in found else max(n for n in found if n is not None)
     return out

@@ -134,10 +134,11 @@ def _check_loops(state: State, s: Stage, base: Stage) -> None:
 def _check_parts(state: State, s: Stage, name: str) -> None:
     """Tiles and rings stand inside the shared loops; tails that shift have two forms, of which there can be one."""
     outer = {x.name for x in s.loops[: s.depth(name)]}
-    if s.write_cache is not None and s.write_cache.loop in outer:
-        raise refuse(f"the tile {s.write_cache.name} would hold more than one iteration of {name}", "compute-with-tile",
+    held = next((c.name for c in s.tiles if c.loop in outer), None)
+    if held is not None:
+        raise refuse(f"the tile {held} would hold more than one iteration of {name}", "compute-with-tile",
                      f"cache_write at {name} or further in")  # fmt: skip
-    if state.funcs[s.key[0]].slots > 1 or (s.write_cache is not None and s.write_cache.slots > 1):
+    if state.funcs[s.key[0]].slots > 1 or any(c.slots > 1 for c in s.tiles):
         raise refuse(f"{s.key[0]} has several slots, and its copies run ahead", "compute-with-tile", "leave one out")
     if any(isinstance(t, Split) and t.tail == SHIFT for t in s.transforms):
         raise refuse(f"{state.address(s.key)} has a tail that shifts", "compute-with-tail", "use guard")

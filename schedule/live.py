@@ -39,14 +39,15 @@ def _bytes(s: Storage, loops: Loops, sizes: Mapping[str, int] | None) -> int | N
     extents = s.extents if s.layout is None else s.layout.extents(s.extents)
     total = s.dtype.bytes
     for e in extents:
-        n = e.attr if e.op == "const" else None if sizes is None else _largest(e, loops, sizes)
+        n = e.attr if e.op == "const" else None if sizes is None else largest(e, loops, sizes)
         if n is None:
             return None
         total *= max(0, n)
     return total
 
 
-def _largest(extent: Node, loops: Loops, sizes: Mapping[str, int]) -> int | None:
+def largest(extent: Node, loops: Loops, sizes: Mapping[str, int]) -> int | None:
+    """The largest value of an extent over the loops around it; None where it has no bound or data say it."""
     top: Node | None = extent
     for var, r in reversed(loops):
         top = intervals.bounds(top, {var: r}).hi if top is not None else None

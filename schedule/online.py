@@ -92,7 +92,7 @@ def _check_member(state: State, name: str, over: str) -> None:
         raise refuse(f"{name} is not updated at its own Vars", "online-form", "write name[i, j] += ...", d.location)
     if fs.compute.kind == "inline" or fs.store is not None or fs.folds or fs.slots > 1:
         raise refuse(f"{name} is inlined or its storage is scheduled", "online-storage", "say online first")
-    if stage.write_cache is not None or any(x.name == over and x.mode != "serial" for x in stage.loops):
+    if stage.write_caches or any(x.name == over and x.mode != "serial" for x in stage.loops):
         raise refuse(f"{state.address(stage.key)} has a tile, or its loop {over} is no ordinary one", "online-loops",
                      "say online first: later directives are about the block")  # fmt: skip
     if stage.branches:
@@ -170,7 +170,7 @@ def check_groups(state: State) -> None:
     for g in state.groups:
         s = state.stages[g.key]
         loops = tuple(replace(x, part="auto") for x in s.loops)  # how much code it becomes is free
-        if loops != (Loop(g.loop, True),) or s.transforms or s.write_cache is not None:
+        if loops != (Loop(g.loop, True),) or s.transforms or s.write_caches:
             address = state.loop_address(g.key, g.loop)
             raise refuse(f"the block loop {address} runs in order, as a whole", "online-blocks",
                          "change the loops of the stages inside it")  # fmt: skip

@@ -71,8 +71,9 @@ def _serial(state: State, n: LoopNode) -> tuple[State, tuple[str, ...]]:
 
 def _in_main(state: State, name: str) -> tuple[State, tuple[str, ...]]:
     for s in state.stages.values():
-        if s.write_cache is not None and s.write_cache.name == name and s.write_cache.memory == "reg":
-            return state.with_stage(replace(s, write_cache=replace(s.write_cache, memory="main"))), (f"{name} in reg",)
+        if any(c.name == name and c.memory == "reg" for c in s.write_caches):
+            caches = tuple(replace(c, memory="main") if c.name == name else c for c in s.write_caches)
+            return state.with_stage(replace(s, write_caches=caches)), (f"{name} in reg",)
     fs = state.funcs.get(name)
     if fs is None or fs.memory != "reg":
         return state, ()

@@ -107,7 +107,7 @@ def _skipping(b: Builder) -> Iterator[Note]:
         if name in b.exposed and built.guard is not ir.TRUE:
             yield Note("skipping", name, True, "left out where what reads it runs over nothing")
     for name in b.funcs:
-        tiled = [s for s in b.state.variants_of(name) if s.key[1] == 0 and s.write_cache is not None]
+        tiled = [s for s in b.state.variants_of(name) if s.key[1] == 0 and s.write_caches]
         if not tiled or (name, -1) not in b.state.stages:
             continue
         address, into = b.state.address((name, -1)), b.state.address((name, 0))

@@ -18,6 +18,7 @@ from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.constraints import check_constraint, holds
 from tilewright.schedule.directive import Directive, KnobRef, Value
 from tilewright.schedule.directives import step
+from tilewright.schedule.machines import check_memory, check_state
 from tilewright.schedule.state import State, find_stage, initial_state, refuse
 
 if TYPE_CHECKING:
@@ -27,15 +28,14 @@ if TYPE_CHECKING:
     from tilewright.schedule.text import ScheduleText
     from tilewright.schedule.view import LoopView
 
-_OWN_MEMORIES = ("main", "reg")
-
 
 class Schedule:
     """A trace of directives over a pipeline, and the state that they lead to.
 
-    `machine` (a name, a file or a Machine) binds memory names and capacities early. A directive that is refused
-    (ScheduleError) leaves the schedule as it was. Two schedules are equal when they belong to one algorithm and say
-    the same.
+    `machine` (a name, a file or a Machine) binds the schedule to a machine: memory names, units and the axes of its
+    array are checked with every directive, and `check` sees whether buffers of constant size fit its memories. A
+    directive that is refused (ScheduleError) leaves the schedule as it was. Two schedules are equal when they belong
+    to one algorithm and say the same.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -59,8 +59,10 @@ class Schedule:
                 self._check_new_knob(d)
             elif d.kind == "constrain" and d.operands:
                 check_constraint(d.operands[0], self.knobs)
-            self._check_memory(d)
+            check_memory(d, self.machine)
             d, state = step(self.state, d, self.knobs)
+            if self.machine is not None:
+                check_state(state, self.machine)
         except ScheduleError as e:
             raise _placed(e, d) from None
         self.directives, self.state = (*self.directives, d), state
@@ -229,7 +231,8 @@ class Schedule:
     def __str__(self) -> str:
         from tilewright.schedule.text import print_directives
 
-        return print_directives(self.pipeline.name, self.directives).rstrip("\n")
+        machine = None if self.machine is None else self.machine.name
+        return print_directives(self.pipeline.name, self.directives, machine=machine).rstrip("\n")
 
     def __repr__(self) -> str:
         return f"<schedule of {self.pipeline.name}: {len(self.directives)} directives>"
@@ -300,30 +303,6 @@ class Schedule:
     def _check_new_knob(self, d: Directive) -> None:
         if d.operands and d.operands[0] in self.knobs:
             raise refuse(f"there is a knob {d.operands[0]} already", "name-twice", "give another name")
-
-    def _check_memory(self, d: Directive) -> None:
-        name = d.option("in")
-        if name is None or name in _OWN_MEMORIES:
-            return
-        if self.machine is None:
-            _check_known_memory(str(name))
-            return
-        from tilewright.hw import MachineError
-
-        try:
-            self.machine.memory(str(name))
-        except MachineError as e:
-            raise refuse(e.message, "memory", e.hint or "name a memory of the machine") from None
-
-
-def _check_known_memory(name: str) -> None:
-    """Without a machine only names that some machine of ours has: a slip of the pen must not become main memory."""
-    from tilewright.hw import load_machine, machine_names
-
-    known = {m.name for n in machine_names() for m in load_machine(n).memories}
-    if name not in known:
-        names = ", ".join(("main", "reg", *sorted(known - set(_OWN_MEMORIES))))
-        raise refuse(f"no machine has a memory {name!r}", "memory", f"{names}; others with schedule(machine=...)")
 
 
 def parse_schedule(text: str, algorithm: Any, machine: Machine | str | None = None, origin: str = "<text>") -> Schedule:

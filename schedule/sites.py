@@ -118,9 +118,9 @@ def _check_inside_vectors(state: State, stage: Stage) -> None:
     for m in stage.prefetches:
         if m.loop in inside:
             raise refuse(f"the prefetch of {m.tensor} would stand inside the vector loop {name}", "vector-inside", hint)
-    if stage.write_cache is not None and stage.write_cache.loop in inside:
-        what = f"the tile {stage.write_cache.name}"
-        raise refuse(f"{what} would stand inside the vector loop {name}", "vector-inside", hint)
+    held = next((c.name for c in stage.write_caches if c.loop in inside), None)
+    if held is not None:
+        raise refuse(f"the tile {held} would stand inside the vector loop {name}", "vector-inside", hint)
 
 
 def _check_compute(state: State, sites: Sites, fs: FuncState) -> None:

@@ -90,7 +90,7 @@ class Stage:
     definition: Definition
     loops: tuple[Loop, ...]
     transforms: tuple[Split | Fuse, ...] = ()
-    write_cache: WriteCache | None = None
+    write_caches: tuple[WriteCache, ...] = ()  # tiles within tiles, in the order in which they were written
     prefetches: tuple[PrefetchMark, ...] = ()
     scheduled: bool = False  # a directive names it
     fused_with: tuple[Key, str] | None = None  # the stage whose loops it shares, and the innermost one of these
@@ -101,6 +101,11 @@ class Stage:
         """The variables of the definition, in the order of the algorithm: pure ones, then reduction variables."""
         d = self.definition
         return (*d.pure_vars, *(d.rdom.rvars if d.rdom is not None else ()))
+
+    @property
+    def tiles(self) -> tuple[WriteCache, ...]:
+        """The tiles of its own Func, outermost first."""
+        return tuple(sorted(self.write_caches, key=lambda c: self.depth(c.loop)))
 
     def loop(self, name: str) -> Loop:
         for x in self.loops:

@@ -69,10 +69,10 @@ def ring_twice():
 
 @refused("tile-twice")
 def tile_twice():
-    """A stage has one tile."""
+    """A loop has one tile; tiles within tiles are held at different loops."""
     s = matmul.schedule()
     s.cache_write("C", at="C.update.i", memory="main")
-    s.cache_write("C", at="C.update.j", memory="main")
+    s.cache_write("C", at="C.update.i", memory="main")
 
 
 @refused("tile-gaps")

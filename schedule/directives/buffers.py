@@ -83,7 +83,8 @@ def double_buffer(state: State, d: Directive) -> State:
           compute with B_C                    compute with B_C (slot ko % 2)
 
     For a Func: it must be a copy, computed and stored at one loop, of something that this loop does not write. For a
-    Func with a tile (cache_write): the tile is stored back asynchronously. Copies may run ahead by as many iterations as
+    Func with tiles (cache_write): the outermost one that is no ring yet and not in registers is stored back
+    asynchronously. Copies may run ahead by as many iterations as
     there are free slots; each slot is reused only after its last use. Natively they are plain copies.
     Errors: schedule.ring (no copy, or nothing to hold it), schedule.ring-dependence (the loop writes what is copied),
     schedule.ring-twice, schedule.ring-guards. Numerics: none.
@@ -94,17 +95,19 @@ def double_buffer(state: State, d: Directive) -> State:
     if slots < 2:
         raise refuse(f"{slots} slot is no ring", "ring", "two slots let a copy run one iteration ahead")
     fs = find_func(state, name)
-    tiled = next((s for s in state.stages_of(name) if s.write_cache is not None), None)
+    tiled = next((s for s in state.stages_of(name) if s.write_caches), None)
     if fs.compute.kind != "at":
-        if tiled is None or tiled.write_cache is None:
+        if tiled is None:
             raise refuse(f"{name} is neither a copy at a loop nor has it a tile", "ring",
                          "cache_read or cache_write first")  # fmt: skip
-        if tiled.write_cache.slots > 1:
-            raise refuse(f"the tile of {name} has {tiled.write_cache.slots} slots already", "ring-twice",
+        tile = next((c for c in tiled.tiles if c.memory != "reg" and c.slots == 1), tiled.tiles[0])
+        if tile.slots > 1:
+            raise refuse(f"the tile of {name} has {tile.slots} slots already", "ring-twice",
                          "say the number of slots once")  # fmt: skip
-        if tiled.write_cache.memory == "reg":
+        if tile.memory == "reg":
             raise refuse(f"the tile of {name} is in registers, which have no slots", "ring", "put it into a memory")
-        return state.with_stage(replace(tiled, write_cache=replace(tiled.write_cache, slots=slots)))
+        caches = tuple(replace(c, slots=slots) if c is tile else c for c in tiled.write_caches)
+        return state.with_stage(replace(tiled, write_caches=caches))
     if fs.slots > 1:
         raise refuse(f"{name} has {fs.slots} slots already", "ring-twice", "say the number of slots once")
     if fs.stored != fs.compute or fs.folds or fs.hoisted is not None:

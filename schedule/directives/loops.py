@@ -255,9 +255,7 @@ def check_new_names(state: State, s: Stage, names: tuple[str, ...], reused: tupl
 
 def moved(state: State, s: Stage, names: Mapping[str, str]) -> State:
     """`state` with the stage `s` in it, and what was attached to its loops moved along (old name -> new name)."""
-    if s.write_cache is not None:
-        cache = replace(s.write_cache, loop=names.get(s.write_cache.loop, s.write_cache.loop))
-        s = replace(s, write_cache=cache)
+    s = replace(s, write_caches=tuple(replace(c, loop=names.get(c.loop, c.loop)) for c in s.write_caches))
     s = replace(s, prefetches=tuple(replace(p, loop=names.get(p.loop, p.loop)) for p in s.prefetches))
     state = state.with_stage(s)
 
@@ -384,8 +382,7 @@ def attached(state: State, s: Stage, loop: str) -> list[str]:
         for p in (fs.compute, fs.store)
         if p is not None and p.kind == "at" and p.stage == s.key and p.loop in inside
     ]
-    if s.write_cache is not None and s.write_cache.loop in inside:
-        found.append(s.write_cache.name)
+    found += [c.name for c in s.tiles if c.loop in inside]
     return list(dict.fromkeys(found))
 
 
@@ -423,8 +420,8 @@ def make_parallel(state: State, s: Stage, loop: str) -> State:
     if any(y.mode == "vectorize" for y in s.loops[:depth]):
         raise refuse(f"{address}.{loop} stands inside a vector loop", "vector-inside",
                      "reorder: parallel loops stand outside vector loops")  # fmt: skip
-    cache = s.write_cache
-    if cache is not None and cache.memory == "reg" and s.depth(cache.loop) < depth:
+    cache = next((c for c in s.tiles if c.memory == "reg" and s.depth(c.loop) < depth), None)
+    if cache is not None:
         raise refuse(f"{address}.{loop} stands inside {cache.loop}, whose tile {cache.name} is in registers",
                      "tile-race", "run a loop further out in parallel, or keep the tile in main")  # fmt: skip
     return state.with_stage(replace(s.with_loop(loop, mode="parallel"), scheduled=True))

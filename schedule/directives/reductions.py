@@ -74,7 +74,7 @@ def rfactor(state: State, stage: Stage, loop: str, name: str, mode: str = "seria
         )  # fmt: skip
     if name in state.funcs:
         raise refuse(f"the name {name} is taken", "name-twice", "give another name")
-    if stage.write_cache is not None:
+    if stage.write_caches:
         raise refuse(f"{address} has a cache_write", "rfactor-cache", "factor the reduction first")
     domain, moved, path = _factored(stage, loop)
     if algebra.own_elements(d, path.root):

@@ -117,15 +117,14 @@ def _copies(state: State, d: Directive, s: Stage, key: Key) -> tuple[dict[str, F
 
 def _stage(state: State, d: Directive, s: Stage, key: Key, copies: Mapping[Func, Func]) -> Stage:
     """A stage under another key, reading copies."""
-    cache = s.write_cache
-    if cache is not None:
-        cache = replace(cache, name=new_name(state, d, f"{cache.name}_{key[-1] if len(key) > 2 else d.results[0]}"))
+    suffix = key[-1] if len(key) > 2 else d.results[0]
+    caches = tuple(replace(c, name=new_name(state, d, f"{c.name}_{suffix}")) for c in s.write_caches)
     named = {f.name: c.name for f, c in copies.items()}
     marks = tuple(replace(m, tensor=named.get(m.tensor, m.tensor)) for m in s.prefetches)
     definition = _reading(state, s, copies)
     branches = s.branches if key[:-1] != s.key else ()
     return replace(
-        s, key=key, definition=definition, write_cache=cache, prefetches=marks, branches=branches, scheduled=True
+        s, key=key, definition=definition, write_caches=caches, prefetches=marks, branches=branches, scheduled=True
     )
 
 

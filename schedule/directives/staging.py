@@ -115,11 +115,12 @@ def cache_write(state: State, d: Directive) -> State:
                                                 for ii: C_tile[..] += ...
                                               C = C_tile
 
-    The loop belongs to a stage of the Func itself, one tile a stage. Memory is `reg` where nothing is said. Nothing else
-    runs while a tile lives, so there are no consumers to choose from: what reads the Func reads what was stored. To let
-    some read the values where they were computed and others a copy, keep the Func itself in that memory and copy it for
-    the others: `store_in C in spm`, `cache_read C at E.i for E`. To let one read a tile while it lives, compute the Func
-    (or a clone for that consumer) at its loop.
+    The loop belongs to a stage of the Func itself. A stage may have tiles within tiles, one a loop: each is loaded
+    from and stored to the next one further out, and the first values are computed into the innermost. Memory is `reg`
+    where nothing is said. Nothing else runs while a tile lives, so there are no consumers to choose from: what reads
+    the Func reads what was stored. To let some read the values where they were computed and others a copy, keep the
+    Func itself in that memory and copy it for the others: `store_in C in spm`, `cache_read C at E.i for E`. To let
+    one read a tile while it lives, compute the Func (or a clone for that consumer) at its loop.
     Errors: schedule.foreign-loop, schedule.tile-twice, schedule.vector-inside, schedule.tile-race, schedule.layout.
     """
     fs = find_func(state, d.operands[0])
@@ -130,10 +131,10 @@ def cache_write(state: State, d: Directive) -> State:
         raise refuse(f"{address} is no loop of {name}", "foreign-loop", f"its loops: {own}")
     if fs.compute.kind == "inline":
         raise refuse(f"{name} is inlined and has no loops", "inlined", "compute it somewhere first")
-    if s.write_cache is not None:
-        found = f"the tile {s.write_cache.name} at {s.write_cache.loop}"
-        raise refuse(f"{state.address(s.key)} has {found} already", "tile-twice",
-                     "a stage has one tile: choose the loop at which it lives")  # fmt: skip
+    twice = next((c for c in s.write_caches if c.loop == loop), None)
+    if twice is not None:
+        raise refuse(f"{state.address(s.key)} has the tile {twice.name} at {loop} already", "tile-twice",
+                     "one tile a loop: another one stands further in or further out")  # fmt: skip
     depth = s.depth(loop)
     vector = next((x.name for x in s.loops[: depth + 1] if x.mode == "vectorize"), None)
     if vector is not None:
@@ -145,7 +146,7 @@ def cache_write(state: State, d: Directive) -> State:
         raise refuse(f"the parallel loop {threads} stands inside {address}: its threads can't share registers",
                      "tile-race", "hold the tile at a loop inside it, or in main")  # fmt: skip
     cache = WriteCache(loop, new_name(state, d, f"{name}_tile"), memory, _layout(d, fs.func.rank, name), d.location)
-    return state.with_stage(replace(s, write_cache=cache, scheduled=True))
+    return state.with_stage(replace(s, write_caches=(*s.write_caches, cache), scheduled=True))
 
 
 @directive("store_in", "func", options=(Option("in", "memory", required=True),))
@@ -343,7 +344,7 @@ def reading(d: Definition, source: Tensor, copy: Func) -> Definition:
 def new_name(state: State, d: Directive, default: str) -> str:
     """The name that a directive gives to what it makes, or `default` (made unique); refused where it is taken."""
     taken = {p.name for p in state.pipeline.params} | set(state.funcs) | {t.name for t in state.pipeline.tables}
-    taken |= {s.write_cache.name for s in state.stages.values() if s.write_cache is not None}
+    taken |= {c.name for s in state.stages.values() for c in s.write_caches}
     given = d.option("name")
     if given is not None:
         if given in taken:

@@ -42,6 +42,6 @@ def _check(state: State, fs: FuncState) -> None:
     if fs.memory != "main":
         raise refuse(f"{name} lives in {fs.memory} and not in main memory", "stream", "leave stream_stores out")
     for s in state.variants_of(name):
-        if s.key[1] >= 0 and s.write_cache is None:
+        if s.key[1] >= 0 and not s.write_caches:
             raise refuse(f"{state.address(s.key)} updates {name} in place, and would read from main memory again what "
                          "has left the caches", "stream", _HINT)  # fmt: skip

@@ -141,7 +141,7 @@ def staged_for_some(s: Schedule, choose: Choose, k: int) -> None:
 
 @move("cache_write")
 def cache_write(s: Schedule, choose: Choose, k: int) -> None:
-    x = a_stage(s, choose, lambda y: y.write_cache is None)
+    x = a_stage(s, choose, lambda y: len(y.write_caches) < 2)
     layout = a_layout(s, choose, x.key[0]) if choose(4) == 0 else None
     at = s.state.loop_address(x.key, pick(choose, x.loops).name)
     s.cache_write(x.key[0], at=at, memory=pick(choose, ["main", "reg", "main"]), layout=layout)
@@ -150,7 +150,7 @@ def cache_write(s: Schedule, choose: Choose, k: int) -> None:
 @move("cache_write", 2)
 def register_tile(s: Schedule, choose: Choose, k: int) -> None:
     """A register tile of a stage: split, reorder, unroll, vectorize, hold, at random places."""
-    x = a_stage(s, choose, lambda y: y.write_cache is None and bool(pure_loops(y)))
+    x = a_stage(s, choose, lambda y: bool(pure_loops(y)))
     h = handle(s, x)
     inner = []
     for name in pure_loops(x)[-2:]:
@@ -186,7 +186,7 @@ def filled_ring(s: Schedule, choose: Choose, k: int) -> None:
 @move("double_buffer")
 def drained_ring(s: Schedule, choose: Choose, k: int) -> None:
     """Slots for a tile."""
-    x = a_stage(s, choose, lambda y: y.write_cache is None)
+    x = a_stage(s, choose, lambda y: len(y.write_caches) < 2)
     s.cache_write(x.key[0], at=s.state.loop_address(x.key, pick(choose, x.loops).name), memory="main")
     s[x.key[0]].double_buffer(2 + choose(2))
 

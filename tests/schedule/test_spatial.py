@@ -7,7 +7,11 @@ import pytest
 from tests.schedule.algorithms import blur, histogram, largest, matmul, prefix_sum
 from tests.schedule.helpers import good, refused
 from tests.schedule.test_compute_with import twins
+from tilewright.hw import load_machine
+from tilewright.lang.errors import ScheduleError
+from tilewright.schedule.build import build_nest
 from tilewright.schedule.directive import Directive
+from tilewright.schedule.machines import check_arrays
 from tilewright.schedule.schedule import Schedule
 
 
@@ -103,3 +107,33 @@ def test_in_text():
     good(s)
     refused(s, "name", lambda: s["C.update"].spatial("j", "no axis"))
     refused(s, "option", lambda: s.apply(Directive("spatial", "C.update", ("j",))), "needs 'on'")
+
+
+def test_the_axes_of_a_bound_machine():
+    s = Schedule(matmul(), machine="tpu-v1")
+    C = s["C.update"].split("i", "io", "ii", 256).split("j", "jo", "ji", 2).split("k", "ko", "ki", 257)
+    refused(s, "array-axis", lambda: C.spatial("ii", "x"), "tpu-v1 has no axis 'x'", "row, column")
+    C.spatial("ii", "row")
+    refused(s, "array-extent", lambda: C.spatial("ji", "row"), "512 with the loops around it", "256 long")
+    C.spatial("ji", "column")
+    refused(s, "array-extent", lambda: C.spatial("ki", "column"), "257 iterations")
+    assert "machine tpu-v1" in str(s)
+    good(s)
+
+
+def test_what_is_computed_inside_counts_too():
+    s = Schedule(blur(), machine="tpu-v1")
+    s["blur_y"].split("y", "yo", "yi", 16).spatial("yi", "row")
+    s["blur_x"].compute_at("blur_y.yi").split("x", "xo", "xi", 16)
+    s["blur_x"].spatial("xi", "row").split("xo", "xp", "xq", 2)
+    refused(s, "array-extent", lambda: s["blur_x"].spatial("xq", "row"), "blur_x.xi", "512")
+
+
+def test_a_machine_is_met_at_sizes():
+    s = Schedule(matmul())
+    s["C.update"].spatial("i", "row")
+    nest, machine = build_nest(s.state), load_machine("tpu-v1")
+    check_arrays(nest, machine, {"M": 256, "N": 1, "K": 1})
+    for sizes, on in (({"M": 257, "N": 1, "K": 1}, machine), ({"M": 1, "N": 1, "K": 1}, load_machine("toy"))):
+        with pytest.raises(ScheduleError):
+            check_arrays(nest, on, sizes)

@@ -1,0 +1,97 @@
+"""What a schedule says of a machine, held against the machine: memories, and axes of its array.
+
+A schedule may be bound to a machine, and then each directive is checked when it is written; one that is not meets its
+machine when it is simulated. What fits into memories is for `check`: a schedule in the making may take more for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from tilewright.lang import simplify
+from tilewright.lang.intervals import Interval
+from tilewright.lang.ir import integer
+from tilewright.schedule.directive import Directive
+from tilewright.schedule.extents import known_extents
+from tilewright.schedule.live import Loops, largest
+from tilewright.schedule.nest import LoopNode, Nest, NestNode, children
+from tilewright.schedule.sites import Sites
+from tilewright.schedule.state import State, refuse
+
+if TYPE_CHECKING:
+    from tilewright.hw import Machine
+
+_OWN_MEMORIES = ("main", "reg")
+
+
+def check_memory(d: Directive, machine: Machine | None) -> None:
+    """Raise ScheduleError where a directive names a memory that the machine does not have.
+
+    Without a machine, that no machine of ours has: a slip of the pen must not become main memory.
+    """
+    from tilewright.hw import MachineError, load_machine, machine_names
+
+    given = d.option("in")
+    if given is None or given in _OWN_MEMORIES:
+        return
+    name = str(given)
+    if machine is None:
+        known = {m.name for n in machine_names() for m in load_machine(n).memories}
+        if name not in known:
+            names = ", ".join(("main", "reg", *sorted(known - set(_OWN_MEMORIES))))
+            raise refuse(f"no machine has a memory {name!r}", "memory", f"{names}; others with schedule(machine=...)")
+        return
+    try:
+        machine.memory(name)
+    except MachineError as e:
+        raise refuse(e.message, "memory", e.hint or "name a memory of the machine") from None
+
+
+def check_state(state: State, machine: Machine) -> None:
+    """Raise ScheduleError where spatial loops do not lie along axes of the machine as far as extents are known."""
+    if not any(x.mode == "spatial" for s in state.stages.values() for x in s.loops):
+        return
+    sites = Sites(state)
+    extents = {s.key: known_extents(state, s) for s in state.stages.values()}
+    for s in state.stages.values():
+        if state.funcs[s.key[0]].compute.kind == "inline":
+            continue
+        loops = [(k, state.stages[k].loop(n)) for k, n in sites.around(s.key[0])] + [(s.key, x) for x in s.loops]
+        found = [
+            (state.loop_address(k, x.name), x.axis, extents[k].get(x.name, 1)) for k, x in loops if x.mode == "spatial"
+        ]
+        _check_axes(machine, found)
+
+
+def check_arrays(nest: Nest, machine: Machine, sizes: Mapping[str, int]) -> None:
+    """Raise ScheduleError where a nest's spatial loops do not fit the axes of a machine at the given sizes."""
+    stack: list[tuple[NestNode, Loops, tuple[tuple[str, str, int], ...]]] = [(nest.body, (), ())]
+    while stack:
+        n, loops, found = stack.pop()
+        if isinstance(n, LoopNode):
+            if n.mode == "spatial":
+                extent = largest(simplify.sub(n.stop, n.start), loops, sizes)
+                found = (*found, (n.address, n.axis, 1 if extent is None else max(1, extent)))
+                _check_axes(machine, found)
+            loops = (*loops, (n.var, Interval(n.start, simplify.sub(n.stop, integer(1)))))
+        stack.extend((c, loops, found) for c in reversed(children(n)))
+
+
+def _check_axes(machine: Machine, loops: Iterable[tuple[str, str, int]]) -> None:
+    """Loops inside each other, with their axes and extents."""
+    axes = dict(machine.compute.axes or {})
+    taken: dict[str, int] = {}
+    for address, axis, extent in loops:
+        if axis not in axes:
+            has = f"its array has: {', '.join(axes)}" if axes else "it has no array"
+            raise refuse(f"{machine.name} has no axis {axis!r}, along which {address} would lie", "array-axis", has,
+                         about=("spatial", address))  # fmt: skip
+        taken[axis] = taken.get(axis, 1) * extent
+        if taken[axis] > axes[axis]:
+            together = f" ({taken[axis]} with the loops around it)" if taken[axis] != extent else ""
+            raise refuse(
+                f"{address} lays {extent} iterations{together} along the axis {axis} of {machine.name}, which is "
+                f"{axes[axis]} long", "array-extent", f"split it: a part of at most {axes[axis]} lies along {axis}",
+                about=("spatial", address),
+            )  # fmt: skip
