@@ -3,6 +3,7 @@
 The algorithm says what every element is, the schedule how it is computed; a schedule can never change a result.
 """
 
+from tilewright import machines
 from tilewright.codegen.prepack import Packed
 from tilewright.kernels import Kernel, from_pipeline, kernel
 from tilewright.lang.boundary import constant_exterior, reflect, reflect_interior, repeat_edge, wrap_around
@@ -179,6 +180,7 @@ __all__ = [
     "log",
     "log1p",
     "log2",
+    "machines",
     "max",
     "maximum",
     "min",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.lang.errors import TilewrightError
+from tilewright.machine_cli import add_machine_command
 
 GOOD, FAILED, MISUSE, INTERNAL = 0, 1, 2, 3
 TRACEBACK = "TILEWRIGHT_TRACEBACK"  # set to 1: errors of ours come with Python's traceback
@@ -106,6 +107,8 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument(
         "name", nargs="?", metavar="NAME", help="print the file of this machine (a preset, or a TOML file)"
     )
+
+    add_machine_command(commands)
 
     made = command("cache", _cache, "say where compiled kernels are kept, how many there are and their size")
     made.add_argument(

@@ -116,22 +116,23 @@ def _references(source: Source, parts: Parts) -> None:
     names = [entry["name"] for entry in (given if isinstance(given, list) else ()) if isinstance(entry, dict)
              and isinstance(entry.get("name"), str)]  # fmt: skip
 
-    def known(name: str, table: str, index: int, key: str) -> None:
+    def known(name: str, label: str, table: str, index: int, key: str) -> None:
         if name not in names:
             source.report(
-                "bad-value", f"{key} names a memory {name!r} that is not there",
+                "bad-value", f"{label}: {key} has a memory {name!r} that is not there",
                 f"the memories are {', '.join(names)}{closest(name, names)}", table=table, index=index, key=key,
             )  # fmt: skip
 
     for index, dma in parts.dmas.items():
         for name in dict.fromkeys(name for pair in dma.joins for name in pair):
-            known(name, "dma", index, "joins")
+            known(name, f"[[dma]] {dma.name}", "dma", index, "joins")
     for index, unit in parts.units.items():
         for name in dict.fromkeys(unit.memories.values()):
-            known(name, "unit", index, "memories")
+            known(name, f"[[unit]] {unit.name}", "unit", index, "memories")
         if set(unit.memories) != set(unit.types):
+            types, memories = ", ".join(unit.types), ", ".join(unit.memories)
             source.report(
-                "bad-value", f"types speaks of {', '.join(unit.types)} and memories of {', '.join(unit.memories)}",
+                "bad-value", f"[[unit]] {unit.name}: types speaks of {types}, and memories of {memories}",
                 "both name the same operands", table="unit", index=index, key="memories",
             )  # fmt: skip
 

@@ -24,6 +24,16 @@ class MachineError(TilewrightError):
     default_code = "machine"
 
 
+class MeasurementError(TilewrightError):
+    """A file of measured cycles can't be read, or does not determine what is to be fitted.
+
+    Codes: `measurements.file`, `measurements.columns`, `measurements.value`, `measurements.engine`, `measurements.none`,
+    `measurements.undetermined`.
+    """
+
+    default_code = "measurements"
+
+
 class SimulationError(TilewrightError):
     """What is asked for can't be simulated, or not in this way.
 

@@ -84,6 +84,17 @@ class Machine:
         names = self.memory(one).name, self.memory(other).name
         return next((dma for dma in self.dmas if dma.connects(*names)), None)
 
+    def __str__(self) -> str:
+        from .render.machine_tables import machine_heading, machine_tables
+
+        return "\n\n".join([machine_heading(self), *map(str, machine_tables(self))])
+
+    def _repr_html_(self) -> str:
+        from .render.html import page
+        from .render.machine_tables import figure_table, machine_heading, machine_tables
+
+        return page(machine_heading(self), [*machine_tables(self), figure_table(self)])
+
     def origin(self, figure: str) -> Provenance:
         """Where a figure comes from, such as `"memory.spm.latency"`."""
         return self.provenance.get(figure, self.default_provenance)
@@ -113,14 +124,19 @@ def load_machine(name_or_path: str | Path) -> Machine:
         )  # fmt: skip
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
-        path = Path(name_or_path)
-        try:
-            content = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-            raise MachineError(f"can't read the machine file {path}: {reason}", code="machine.no-file") from error
-        return parse_machine(content, str(path))
+        return parse_machine(read_machine_file(name_or_path), str(name_or_path))
     return _preset(text)
+
+
+def read_machine_file(path: str | Path) -> str:
+    """The text of a file. Raises MachineError `machine.no-file`."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = getattr(error, "strerror", None) or (
+            "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+        )
+        raise MachineError(f"can't read the machine file {path}: {reason}", code="machine.no-file") from error
 
 
 @functools.cache
