@@ -4,6 +4,7 @@ from .account import Account, CopyStream, Footprint, LiveBuffer, Region, Tensor,
 from .annotated import AnnotatedNest
 from .capacity import Change, Proposal, changes_that_fit, check_capacity
 from .errors import AccountError, CapacityError, MachineError, SimulationError
+from .lock import Difference, Lock, Tolerance, parse_lock, parse_tolerances
 from .machine import Machine, load_machine, machine_names, machine_text, parse_machine
 from .parts import Cache, Compute, Dma, Memory, Provenance, Unit
 from .roofline import Bound, Roof, Roofline
@@ -12,18 +13,20 @@ from .timing import Interval, Line, Stall, Time, Use
 __all__ = [
     "Account",
     "AccountError",
-    "Bound",
     "AnnotatedNest",
+    "Bound",
     "Cache",
     "CapacityError",
     "Change",
     "Compute",
     "CopyStream",
+    "Difference",
     "Dma",
     "Footprint",
     "Interval",
     "Line",
     "LiveBuffer",
+    "Lock",
     "Machine",
     "MachineError",
     "Memory",
@@ -36,6 +39,7 @@ __all__ = [
     "Stall",
     "Tensor",
     "Time",
+    "Tolerance",
     "Traffic",
     "Unit",
     "Use",
@@ -45,5 +49,7 @@ __all__ = [
     "load_machine",
     "machine_names",
     "machine_text",
+    "parse_lock",
     "parse_machine",
+    "parse_tolerances",
 ]

@@ -80,6 +80,11 @@ class AnnotatedNest:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        from .render.html import nest_html
+
+        return nest_html(self)
+
     def title(self) -> str:
         """What ran, how long it took, and what it waited for."""
         return f"{what_ran(self.account)}\n{how_long(self.time)}"

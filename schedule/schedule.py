@@ -234,6 +234,12 @@ class Schedule:
         machine = None if self.machine is None else self.machine.name
         return print_directives(self.pipeline.name, self.directives, machine=machine).rstrip("\n")
 
+    def _repr_html_(self) -> str:
+        from tilewright.hw.render.html import code_html
+        from tilewright.schedule.directives import KINDS
+
+        return code_html(str(self), ("schedule", *KINDS))
+
     def __repr__(self) -> str:
         return f"<schedule of {self.pipeline.name}: {len(self.directives)} directives>"
 

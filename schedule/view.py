@@ -59,6 +59,11 @@ class LoopView:
     def __str__(self) -> str:
         return print_nest(self.nest)
 
+    def _repr_html_(self) -> str:
+        from tilewright.hw.render.html import code_html
+
+        return code_html(str(self))
+
     def __repr__(self) -> str:
         return f"<nest of {len(self.loops)} loops and {len(self.buffers)} buffers>"
 

@@ -13,6 +13,7 @@ from .tables import Table
 
 if TYPE_CHECKING:
     from tilewright.hw.account import Account
+    from tilewright.hw.annotated import AnnotatedNest, Row
     from tilewright.hw.roofline import Roofline
 
 # Colours are those of the page, rules a grey that shows on white and on black.
@@ -55,14 +56,48 @@ def roofline_html(line: Roofline) -> str:
     return page(roofline_heading(line), roofline_tables(line))
 
 
-def code_html(text: str, words: Iterable[str]) -> str:
+NEST_WORDS = ("for", "if", "else", "produce", "init", "load", "store", "update", "buffer", "prefetch")
+
+
+def code_html(text: str, words: Iterable[str] = NEST_WORDS) -> str:
     """A text of schedules or nests, with `words` in another colour where a line begins with one."""
-    known = re.compile(rf"(\s*)({'|'.join(map(re.escape, words))})\b")
+    return f'<pre style="{_PRE}">{"&#10;".join(_coloured(line, words) for line in text.splitlines())}</pre>'
 
-    def line(text: str) -> str:
-        found = known.match(text)
-        if not found:
-            return escape(text)
-        return f'{found[1]}<span style="{_WORDS}">{escape(found[2])}</span>{escape(text[found.end() :])}'
 
-    return f'<pre style="{_PRE}">{"&#10;".join(map(line, text.splitlines()))}</pre>'
+def _coloured(line: str, words: Iterable[str]) -> str:
+    found = re.match(rf"(\s*)({'|'.join(map(re.escape, words))})\b", line)
+    if not found:
+        return escape(line)
+    return f'{found[1]}<span style="{_WORDS}">{escape(found[2])}</span>{escape(line[found.end() :])}'
+
+
+_BAR = "display:inline-block;height:0.7em;border-radius:1px;background:"
+_BUSY, _WAITING = "#4c9a5a", "#d64545"  # as in the pictures
+_MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;white-space:pre"
+
+
+def nest_html(nest: AnnotatedNest) -> str:
+    """An annotated nest: its lines with the figures beside them, busy and waiting time as bars."""
+    rows = nest.rows()
+    used = [k for k in range(len(nest.head.cells)) if k == 0 or any(row.cells[k] for row in rows)]
+    head = "".join(f'<th style="{_HEAD.format(side=_side(k))}">{escape(nest.head.cells[k])}</th>' for k in used)
+    body = "".join(f"<tr>{''.join(_nest_cell(row, k) for k in used)}</tr>" for row in rows)
+    title = "<br>".join(map(escape, nest.title().splitlines()))
+    notes = "".join(f'<div style="font-size:90%;white-space:pre-wrap">{escape(note)}</div>' for note in nest.remarks())
+    style = "border-collapse:collapse;border:0;margin:6px 0;font-size:90%;font-variant-numeric:tabular-nums"
+    return f'<div><b>{title}</b><table style="{style}"><tr>{head}</tr>{body}</table>{notes}</div>'
+
+
+def _side(column: int) -> str:
+    return "left" if column in (0, 4, 6) else "right"  # the nest itself, the bar and the causes
+
+
+def _nest_cell(row: Row, column: int) -> str:
+    style, cell = f"{_CELL}{_side(column)}", row.cells[column]
+    if column == 0:
+        return f'<td style="{style};{_MONO}">{_coloured(cell, NEST_WORDS)}</td>'
+    if column != 4:
+        return f'<td style="{style}">{escape(cell)}</td>'
+    parts = ((cell.count("#"), _BUSY), (cell.count("."), _WAITING))
+    bars = "".join(f'<span style="{_BAR}{colour};width:{0.8 * n:g}em"></span>' for n, colour in parts if n)
+    return f'<td style="{style}">{bars}</td>'

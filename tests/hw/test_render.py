@@ -16,7 +16,7 @@ from tilewright.hw.render.account_tables import account_tables, energy_text
 from tilewright.hw.render.html import code_html
 from tilewright.hw.roofline import roofline
 
-ALLOWED = {"div", "b", "table", "tr", "th", "td", "ul", "li", "pre", "span"}
+ALLOWED = {"div", "b", "br", "table", "tr", "th", "td", "ul", "li", "pre", "span"}
 
 
 class Strict(HTMLParser):
@@ -29,7 +29,8 @@ class Strict(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in ALLOWED and {name for name, _ in attrs} <= {"style"}, (tag, attrs)
-        self.open.append(tag)
+        if tag != "br":
+            self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -88,6 +89,16 @@ def test_code() -> None:
     html = code_html(text, ("for", "produce"))
     assert texts(html).replace("\n", "") == text.replace("\n", "")
     assert html.count("<span") == 2  # only where a line begins with one of the words
+
+
+def test_the_annotated_nest() -> None:
+    account = replace(sample(), kernel="<k>")
+    html = account.nest._repr_html_()
+    said = texts(html)
+    for line in ("<k> on snitch-cluster", "jo in 0..N//8", "load A_C", "compute C.update", "trips"):
+        assert line.replace("load ", "") in said
+    assert html.count("<tr>") == len(account.nest.rows()) + 1
+    assert "width:" in html  # bars
 
 
 def test_energy_has_units() -> None:
