@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.needs import ALWAYS, Need, Needs
+from tilewright.codegen.operations import operations
 from tilewright.codegen.places import (
     ONE,
     Key,
@@ -263,7 +264,9 @@ class _Flattener:
             targets.append((p.buffer, p.offset(indices)))
             stream = stream or p.storage.stream
         values = tuple(ir.node("cast", i64, (v,)) if v.dtype is index else v for v in values)
-        return L.Store(tuple(targets), values, stream, L.Origin(n.stage, n.point, n.spare) if self.origins else None)
+        did = operations(n.values) if self.staging else ()
+        origin = L.Origin(n.stage, n.point, n.spare, did) if self.origins else None
+        return L.Store(tuple(targets), values, stream, origin)
 
     def call(self, n: Call, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
         """A function of the user's, on views; nothing is called where nothing is asked for."""

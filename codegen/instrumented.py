@@ -14,11 +14,13 @@ from tilewright.codegen import loops as L
 from tilewright.codegen.compile import raise_kernel_code
 from tilewright.codegen.cpu_caches import Drive, bases
 from tilewright.codegen.emit import RECORD_HEAD, Tally, counter_count, decode_counters, emit, record_layout
+from tilewright.codegen.emit.ledger import Ledger
 from tilewright.codegen.entry import invoke, scalar_slot
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.jit import load
 from tilewright.codegen.lower import Request, lower
 from tilewright.codegen.physical import pack, physical_shape, unpack
+from tilewright.hw.machine import Machine
 from tilewright.lang.binding import Bound, bind, index_value
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
@@ -34,17 +36,20 @@ class Run:
     tally: Tally
     result: Any
     record: np.ndarray | None = None  # what `recorded` stages stored, see emit.recorder
+    counts: tuple[int, ...] = ()  # of a run on a machine, in the order of the ledger
 
 
 def run(
     p: Pipeline, state: State, sizes: Mapping[str, int], mode: str, inputs: Mapping[str, Any],
     before: Callable[[L.Program, Bound], None] = lambda program, bound: None,
     recorded: tuple[str, ...] = (), room: int = 0, drive: Drive | None = None,
+    machine: Machine | None = None, keep: Callable[[L.Program], Ledger] | None = None,
 ) -> Run:  # fmt: skip
     """Run `p` on contiguous arrays; inputs that are missing are made up (repeatable random values).
 
     `before` sees the program before anything runs. What the stages `recorded` store is recorded, in order, up to `room`
-    stores. What `drive` makes of the program is driven by its accesses (see `emit.driven`).
+    stores. What `drive` makes of the program is driven by its accesses (see `emit.driven`). On a `machine` the counters
+    are those of the ledger that `keep` makes of the program.
     """
     from tilewright.lang.samples import random_inputs
 
@@ -52,10 +57,13 @@ def run(
     bound = bind(p, (), values, dict(sizes))
     classes = (CONTIGUOUS,) * len(argument_roles(p))
     symbol = abi.symbol(p.name, "instrumented")
-    program = lower(Request(state, mode, symbol, classes, native=False)).program
+    program = lower(Request(state, mode, symbol, classes, native=False, machine=machine)).program
     before(program, bound)
+    ledger = None if keep is None else keep(program)
     driven = None if drive is None else drive(program)
-    text = emit(program, instrument=True, recorded=recorded, driver=None if driven is None else driven.driver)
+    text = emit(
+        program, instrument=True, recorded=recorded, driver=None if driven is None else driven.driver, ledger=ledger
+    )
     record = np.zeros(RECORD_HEAD + (room + 1) * record_layout(program, recorded).words, np.int64)
     record[1] = room
     image = target.optimize_and_emit(text, extra_symbols=(*externs.symbols(p), *stages.symbols(p)))
@@ -67,7 +75,7 @@ def run(
         np.empty(n if m is None else physical_shape(m, n), o.dtype.np)
         for o, n, m in zip(p.outputs, shapes, given, strict=True)
     ]
-    counters = np.zeros(max(1, counter_count(program)), np.int64)
+    counters = np.zeros(max(1, counter_count(program) if ledger is None else len(ledger.keys)), np.int64)
     arrays = [np.ascontiguousarray(bound.arrays[a.name]) for a in p.arrays]
     arrays = [
         pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)
@@ -85,5 +93,7 @@ def run(
     if driven is not None:
         driven.finish()
     logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
-    tally = decode_counters(program, counters.tolist())
-    return Run(program, bound, tally, structured(p.structure, logical), record)
+    result = structured(p.structure, logical)
+    if ledger is not None:
+        return Run(program, bound, Tally(), result, record, tuple(counters.tolist()[: len(ledger.keys)]))
+    return Run(program, bound, decode_counters(program, counters.tolist()), result, record)

@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from tilewright.codegen.operations import Operations
 from tilewright.lang.ir import FALSE, Node, integer
 from tilewright.lang.pipeline import ScalarParam
 from tilewright.lang.types import DType
@@ -101,11 +102,13 @@ class Origin:
     """What a store computes: `point` of `stage`, as the values of the definition's variables in those of the loops.
 
     Where `spare` holds the point is not needed here, or was computed before: a tail or a private tile goes beyond.
+    `operations` is the arithmetic of its values (of programs for a machine).
     """
 
     stage: str
     point: tuple[Node, ...] = ()
     spare: Node = FALSE
+    operations: Operations = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

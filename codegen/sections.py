@@ -185,27 +185,30 @@ class _Wrapper:
         ) | dict.fromkeys(t.stage for t in found if isinstance(t, L.Call))  # fmt: skip
         if not any(isinstance(t, (L.Store, L.Call)) for t in found):
             return s
-        touched = set(touched_buffers(s))
-        mine = tuple((b, slot) for b, slot in turns if b in touched)
+        used = {b for group in touched(s) for b in group}
+        mine = tuple((b, slot) for b, slot in turns if b in used)
         return L.Section(L.COMPUTE, ", ".join(stages), s, number=self.next(), turns=mine)
 
 
-def touched_buffers(s: L.Stmt) -> Iterator[L.Buffer]:
-    """The buffers that statements read or write, some more than once."""
+def touched(s: L.Stmt) -> tuple[set[L.Buffer], set[L.Buffer]]:
+    """The buffers that statements read, and those that they write."""
+    reads: set[L.Buffer] = set()
+    writes: set[L.Buffer] = set()
+    roots: list[Node] = []
     for t in L.walk(s):
         if isinstance(t, L.Store):
-            yield from (b for b, _ in t.targets)
-            roots: tuple[Node, ...] = (*t.values, *(i for _, i in t.targets))
+            writes |= {b for b, _ in t.targets}
+            roots += (*t.values, *(i for _, i in t.targets))
         elif isinstance(t, L.For):
-            roots = (t.start, t.stop)
+            roots += (t.start, t.stop)
         elif isinstance(t, L.If):
-            roots = (t.condition,)
+            roots.append(t.condition)
         elif isinstance(t, L.Call):
-            yield from (v.buffer for v in t.views)
-            roots = tuple(n for v in t.views for n in v.nodes)
-        else:
-            continue
-        yield from (n.attr[0] for n in ir.postorder(roots) if n.op in ("load", "load_if"))
+            writes |= {v.buffer for v in t.out}
+            reads |= {v.buffer for v in t.views[len(t.out) :]}
+            roots += (n for v in t.views for n in v.nodes)
+    reads |= {n.attr[0] for n in ir.postorder(roots) if n.op in ("load", "load_if")}
+    return reads, writes
 
 
-__all__ = ["parted", "rebuilt", "sections", "touched_buffers"]
+__all__ = ["parted", "rebuilt", "sections", "touched"]

@@ -9,8 +9,18 @@ from typing import Any
 from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
 from tilewright.codegen.cpu_caches import DrivenCaches
-from tilewright.codegen.emit import Tally
-from tilewright.hw import Account, Footprint, LiveBuffer, Machine, Traffic, check_capacity, footprints, load_machine
+from tilewright.codegen.emit.ledger import LOADS, STORES, Ledger, order
+from tilewright.hw import (
+    Account,
+    Footprint,
+    LiveBuffer,
+    Machine,
+    Proposal,
+    Traffic,
+    check_capacity,
+    footprints,
+    load_machine,
+)
 from tilewright.lang import intervals, ir, simplify
 from tilewright.lang.binding import Bound, check_sizes, index_value
 from tilewright.lang.errors import Location
@@ -56,21 +66,33 @@ def simulate(
 
     on = machine if isinstance(machine, Machine) else load_machine(machine)
     check_sizes(p, sizes)
-    full = complete(Schedule(p) if schedule is None else schedule, mode, _registers(on))
-    full.check()
-    return run(p, full.state, on, sizes, mode, dict(inputs or {}), placed_by(full.directives), caches)
+    own = Schedule(p) if schedule is None else schedule
+    full = complete(own, mode, registers_of(on))
+    full.check(capacity=False)  # of all buffers at these sizes, in `run`
+
+    def propose(memory: str, bound: Bound) -> tuple[Proposal, ...]:
+        from tilewright.codegen.fitting import what_would_fit
+
+        def taken(program: L.Program) -> tuple[Footprint, ...]:
+            return footprints(on, live_points(program, bound))
+
+        return what_would_fit(own, memory, on, bound.env, mode, registers_of(on), taken)
+
+    return run(p, full.state, on, sizes, mode, dict(inputs or {}), placed_by(full.directives), caches, propose)
 
 
 def run(
     p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any],
     placed: Callable[[Footprint], Location | None] = lambda footprint: None, caches: bool = False,
+    propose: Callable[[str, Bound], tuple[Proposal, ...]] = lambda memory, bound: (),
 ) -> Simulation:  # fmt: skip
-    """Run a state. `placed` says which directive put a footprint's largest buffer into its memory."""
+    """Run a state. `placed` says which directive put a footprint's largest buffer into its memory, `propose` what to
+    change in the schedule where a memory does not suffice."""
     found: list[Footprint] = []
 
     def fits(program: L.Program, bound: Bound) -> None:
         found.extend(footprints(machine, live_points(program, bound)))
-        check_capacity(machine, found, placed)
+        check_capacity(machine, found, placed, lambda memory: propose(memory, bound))
 
     driven: list[DrivenCaches] = []
 
@@ -78,15 +100,23 @@ def run(
         driven.append(DrivenCaches(program, machine))
         return driven[0]
 
-    done = instrumented.run(p, state, sizes, mode, inputs, fits, drive=drive if caches else None)
+    kept: list[Ledger] = []
+
+    def keep(program: L.Program) -> Ledger:
+        kept.append(Ledger(program, machine))
+        return kept[0]
+
+    done = instrumented.run(
+        p, state, sizes, mode, inputs, fits, drive=drive if caches else None, machine=machine, keep=keep
+    )
     account = Account(
-        p.name, machine.name, dict(done.bound.sizes), tuple(_traffic(done.program, done.tally, machine)), tuple(found),
+        p.name, machine.name, dict(done.bound.sizes), tuple(_traffic(kept[0], done.counts, machine)), tuple(found),
         caches=driven[0].hierarchy.levels if driven else (),
     )  # fmt: skip
     return Simulation(account, done.result)
 
 
-def _registers(machine: Machine) -> Registers | None:
+def registers_of(machine: Machine) -> Registers | None:
     """What register tiles of the default schedule are made for: the machine's registers (None: it says nothing)."""
     memory = next((m for m in machine.memories if m.kind == "registers" and m.capacity), None)
     if memory is None or memory.capacity is None:
@@ -95,15 +125,17 @@ def _registers(machine: Machine) -> Registers | None:
     return Registers(width, memory.capacity // width)
 
 
-def _traffic(program: L.Program, tally: Tally, machine: Machine) -> Iterator[Traffic]:
-    buffers = {b.name: b for b in program.arguments}
-    buffers |= {s.buffer.name: s.buffer for s in L.walk(program.body) if isinstance(s, L.Allocate)}
-    for name, b in buffers.items():
-        reads, writes = (sum(n for (_, b), n in t.items() if b == name) for t in (tally.loads, tally.stores))
-        if reads or writes:
-            n = b.dtype.bytes
-            memory = machine.memory(b.memory).name
-            yield Traffic(memory, name.removeprefix("out."), reads, writes, reads * n, writes * n)
+def _traffic(ledger: Ledger, counts: tuple[int, ...], machine: Machine) -> Iterator[Traffic]:
+    rows: dict[tuple[str, str], Traffic] = {}
+    for key, n in zip(order(ledger), counts, strict=True):
+        b = key.buffer
+        if b is None or key.kind not in (LOADS, STORES) or not n:
+            continue
+        memory, name = machine.memory(b.memory).name, b.name.removeprefix("out.")
+        size = n * b.dtype.bytes
+        row = Traffic(memory, name, n, 0, size, 0) if key.kind == LOADS else Traffic(memory, name, 0, n, 0, size)
+        rows[memory, name] = rows[memory, name] + row if (memory, name) in rows else row
+    yield from rows.values()
 
 
 def live_points(program: L.Program, bound: Bound) -> Iterator[tuple[str, list[LiveBuffer]]]:

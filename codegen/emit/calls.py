@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.emit.counters import EVALUATIONS, LOADS, STORES, Key, count_box
+from tilewright.codegen.emit.counters import EVALUATIONS, LOADS, STORES, count_box
 from tilewright.codegen.emit.driven import drive_box
 from tilewright.codegen.emit.index import access, address
 from tilewright.codegen.emit.parallel import leave
@@ -25,13 +25,11 @@ def emit_call(r: Region, s: Call) -> None:
     f = r.f
     words: list[str] = []
     for k, v in enumerate(s.out):
-        words += _view(r, v, (STORES, s.stage, v.buffer))
+        words += _view(r, v, STORES, s.stage)
         if k == 0:
             count_box(r, (EVALUATIONS, s.stage), [scalar(r, e) for e in v.extents])
     for a in s.arguments:
-        words += (
-            [_slot(r, a)] if isinstance(a, Node) else [w for v in a for w in _view(r, v, (LOADS, s.stage, v.buffer))]
-        )
+        words += [_slot(r, a)] if isinstance(a, Node) else [w for v in a for w in _view(r, v, LOADS, s.stage)]
     for a in s.arguments:
         for v in a if isinstance(a, tuple) else ():
             _drive(r, v, False)
@@ -51,12 +49,14 @@ def emit_call(r: Region, s: Call) -> None:
         r.touch(r.shared.related[v.buffer])
 
 
-def _view(r: Region, v: View, counter: Key) -> list[str]:
+def _view(r: Region, v: View, kind: str, stage: str) -> list[str]:
     a = access(r, v.first)
     prepare(r, a.needs)
     p = address(r, v.buffer, a.terms, a.const)
     extents = [scalar(r, e) for e in v.extents]
-    count_box(r, counter, extents)
+    if r.shared.ledger is not None:
+        r.shared.ledger.box(r, kind, v.buffer, v.extents, extents)
+    count_box(r, (kind, stage, v.buffer), extents)
     rest = [*(scalar(r, o) for o in v.origin), *extents, *(scalar(r, e) for e in v.steps)]
     return [r.f.op(f"ptrtoint ptr {p} to i64"), *rest]
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.codegen.emit.index import Access
 from tilewright.codegen.emit.region import Region, Value
 from tilewright.codegen.loops import Allocate, Buffer, Call, For, If, Prefetch, Program, Stmt, Store, walk
 from tilewright.lang.ir import Node, postorder
@@ -127,27 +128,33 @@ def _most(r: Region, key: Key, amount: str) -> None:
     r.f.do(f"store i64 {most}, ptr {p}")
 
 
-def count(r: Region, b: Buffer, kind: str, n: int, mask: Value | None = None) -> None:
-    """Count an access of `n` elements: all or none under a uniform mask, as many as hold under a mask of lanes."""
-    if r.shared.instrument:
-        _add(r, (kind, r.stage, b), _amount(r, n, mask))
+def count(r: Region, b: Buffer, kind: str, n: int, mask: Value | None = None, a: Access | None = None) -> None:
+    """Count an access of `n` elements: all or none under a uniform mask, as many as hold under a mask of lanes.
+
+    `a` is where they are. What runs on a machine counts in its ledger.
+    """
+    if r.shared.ledger is not None:
+        r.shared.ledger.access(r, b, kind, n, mask, a)
+    elif r.shared.instrument:
+        _add(r, (kind, r.stage, b), amount(r, n, mask))
 
 
 def count_point(r: Region, spare: Value | None) -> None:
     """Count the evaluation of one point, or of one a lane, and (if asked) that where `spare` holds nobody needs it."""
     n = 1 if r.lanes is None else r.lanes.n
     mask = None if r.mask is None else (r.mask, True)
-    _add(r, (EVALUATIONS, r.stage), _amount(r, n, mask))
+    _add(r, (EVALUATIONS, r.stage), amount(r, n, mask))
     if spare is None:
         return
     x, varying = spare
     if mask is not None:
         wide = x if varying else r.f.broadcast("i1", x, n)
         spare = r.f.op(f"and <{n} x i1> {wide}, {mask[0]}"), True
-    _add(r, (SPARE, r.stage), _amount(r, n, spare))
+    _add(r, (SPARE, r.stage), amount(r, n, spare))
 
 
-def _amount(r: Region, n: int, mask: Value | None) -> str:
+def amount(r: Region, n: int, mask: Value | None) -> str:
+    """`n` as an operand, as far as a mask lets it."""
     if mask is None:
         return str(n)
     return _active(r, mask[0]) if mask[1] else r.f.op(f"select i1 {mask[0]}, i64 {n}, i64 0")
@@ -155,12 +162,12 @@ def _amount(r: Region, n: int, mask: Value | None) -> str:
 
 def count_box(r: Region, key: Key, extents: Sequence[str]) -> None:
     """Count what a function of the user's is given or computes: every element of a box."""
-    if not r.shared.instrument:
+    if not r.shared.instrument or r.shared.ledger is not None:
         return
-    amount = "1"
+    total = "1"
     for e in extents:
-        amount = r.f.op(f"mul i64 {amount}, {e}")
-    _add(r, key, amount)
+        total = r.f.op(f"mul i64 {total}, {e}")
+    _add(r, key, total)
 
 
 def _active(r: Region, mask: str) -> str:
@@ -174,10 +181,10 @@ def _active(r: Region, mask: str) -> str:
 
 def count_live(r: Region, b: Buffer, size: str, sign: int) -> None:
     """Bytes of a temporary that begins (sign 1) or ends (-1) to live."""
-    if not r.shared.instrument:
+    if not r.shared.instrument or r.shared.ledger is not None:
         return
-    amount = size if sign > 0 else r.f.op(f"sub i64 0, {size}")
-    live = _add(r, (LIVE, b.memory), amount)
+    change = size if sign > 0 else r.f.op(f"sub i64 0, {size}")
+    live = _add(r, (LIVE, b.memory), change)
     if sign > 0:
         _add(r, (MADE, b), "1")
         _most(r, (LARGEST, b), size)

@@ -79,6 +79,8 @@ def emit_program(shared: Shared) -> str:
     _requirements(entry)
     body = Region(shared, entry)
     emit_statement(body, program.body)
+    if shared.ledger is not None:
+        shared.ledger.flush(body)
     keys, parameters = signature(body)
     finish(body, f"{program.symbol}.kernel", parameters)
     f = entry.f

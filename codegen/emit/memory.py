@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tilewright.codegen.emit import convert
 from tilewright.codegen.emit.builder import float_text, memory_type, shaped, splat, suffix, value_type
+from tilewright.codegen.emit.conditions import some_lane
 from tilewright.codegen.emit.counters import LOADS, STORES, count
 from tilewright.codegen.emit.driven import drive
 from tilewright.codegen.emit.index import Access, address, alignment, constant_step, lane_addresses, window
@@ -42,7 +43,7 @@ def load(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
         return _load_uniform(r, b, Access(a.terms, const), mask)
     assert r.lanes is not None
     n = r.lanes.n
-    count(r, b, LOADS, n, mask)
+    count(r, b, LOADS, n, mask, a)
     drive(r, b, a, False, mask)
     if mask is not None and not mask[1]:
         raw = _load_if(r, b, a, mask[0])
@@ -56,8 +57,8 @@ def _load_uniform(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
     m, element = None, memory_type(t)
     if mask is not None:
         assert not mask[1] or r.lanes is not None
-        m = f.any(mask[0], r.lanes.n) if mask[1] and r.lanes else mask[0]
-    count(r, b, LOADS, 1, None if m is None else (m, False))
+        m = some_lane(r, f.any(mask[0], r.lanes.n), mask[0]) if mask[1] and r.lanes else mask[0]
+    count(r, b, LOADS, 1, None if m is None else (m, False), a)
     drive(r, b, a, False, None if m is None else (m, False))
     p = address(r, b, a.terms, a.const)
     align = alignment(b, a.terms, a.const)
@@ -187,7 +188,7 @@ def store(r: Region, b: Buffer, a: Access, value: Value, stream: bool = False) -
         x = convert.narrow(f, t, 0, value[0])
         f.do(f"store {memory_type(t)} {x}, ptr {address(r, b, a.terms, a.const)}, align {t.bytes}")
         return
-    count(r, b, STORES, n, (r.mask, True) if r.mask else None)
+    count(r, b, STORES, n, (r.mask, True) if r.mask else None, a)
     drive(r, b, a, True, (r.mask, True) if r.mask else None)
     x = convert.narrow(f, t, n, value[0] if value[1] else f.broadcast(s, value[0], n))
     d = constant_step(a)

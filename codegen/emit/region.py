@@ -79,6 +79,7 @@ class Shared:
     counters: dict[Any, int] = field(default_factory=dict)  # of instrumented kernels, see `counters`
     recorded: Any = None  # what is recorded of an instrumented kernel, see `recorder`
     driver: Any = None  # what its accesses go into, see `driven`
+    ledger: Any = None  # what it does is written down there if it runs on a machine, see `ledger`
 
     def __post_init__(self) -> None:
         statements = list(walk(self.program.body))
@@ -181,6 +182,7 @@ class Region:
         self.mask: str | None = None
         self.stage = ""  # whose statement is being emitted
         self.accesses: dict[Any, Any] = {}
+        self.meaning: dict[str, Node] = {}  # what masks stand for, see `conditions`
         self.virtual: dict[Buffer, str] = {}  # addresses of temporaries, see `driven`
         self.arena: str | None = None  # where the next one goes
 

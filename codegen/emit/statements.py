@@ -8,12 +8,13 @@ no lane is active, so that what is the same in all lanes may be loaded there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen.emit import memory
 from tilewright.codegen.emit.builder import memory_type
 from tilewright.codegen.emit.calls import emit_call
+from tilewright.codegen.emit.conditions import both, meaning, means, opposite, some_lane
 from tilewright.codegen.emit.counters import count_live, count_point
 from tilewright.codegen.emit.driven import placed
 from tilewright.codegen.emit.index import access, address, resolve
@@ -44,6 +45,9 @@ from tilewright.lang.ir import COMPARISONS, Node, is_const
 from tilewright.lang.simplify import sub
 from tilewright.lang.types import index
 
+if TYPE_CHECKING:
+    from tilewright.codegen.skeleton.tree import Step
+
 STACK_BYTES = 64 * 1024  # constant-size temporaries of one function that stand on its stack
 LARGE = 4096  # larger ones take half of that at most: what is small enough for registers must find room
 
@@ -60,6 +64,8 @@ def emit_statement(r: Region, s: Stmt) -> None:
                     emit_statement(r, t)
                 s = s.statements[-1]
             elif isinstance(s, (Section, Turn)):
+                if isinstance(s, Section) and r.shared.ledger is not None:
+                    opened.enter_context(r.shared.ledger.in_section(r, s))
                 s = s.body
             elif isinstance(s, Allocate):
                 opened.enter_context(_allocated(r, s))
@@ -102,6 +108,8 @@ def _unrolled(r: Region, s: For, trips: int | None) -> None:
             code="unroll.extent",
             hint="split it by a constant factor first and unroll the inner loop",
         )
+    if r.shared.ledger is not None:
+        r.shared.ledger.flat_loop(r, s, trips)
     tile = find_tile(r, s, trips)
     if tile is not None:
         _transposed(r, s, tile)
@@ -131,14 +139,29 @@ def _vectorized(r: Region, s: For, trips: int | None) -> None:
             code="vectorize.extent",
             hint="split it by a constant factor first and vectorize the inner loop",
         )
+    if r.shared.ledger is not None:
+        r.shared.ledger.flat_loop(r, s, trips)
     with r.lane_scope(Lanes(s.var, trips)):
         emit_statement(r, s.body)
 
 
 def _serial(r: Region, s: For, trips: int | None) -> None:
     """Tested at the end; entered only where there is an iteration."""
-    f = r.f
     start, stop = scalar(r, s.start), scalar(r, s.stop)
+    if r.shared.ledger is None:
+        _serial_loop(r, s, trips, start, stop, lambda: emit_statement(r, s.body))
+        return
+    with r.shared.ledger.loop(r, s, start, stop, trips) as loop:
+
+        def body() -> None:
+            with loop.body():
+                emit_statement(r, s.body)
+
+        _serial_loop(r, s, trips, start, stop, body)
+
+
+def _serial_loop(r: Region, s: For, trips: int | None, start: str, stop: str, emit_body: Callable[[], None]) -> None:
+    f = r.f
     body, done = f.label("loop"), f.label("done")
     if trips is None:
         f.branch(f.op(f"icmp slt i64 {start}, {stop}"), body, done)
@@ -154,7 +177,7 @@ def _serial(r: Region, s: For, trips: int | None) -> None:
     r.depth[s.var] = len(r.depth) + 1
     with r.scope():
         r.put(r.key(s.var), i)
-        emit_statement(r, s.body)
+        emit_body()
     r.touch(written)
     if outer_depth is None:
         del r.depth[s.var]
@@ -196,42 +219,53 @@ def _if(r: Region, s: If) -> None:
         return
     x, varying = value(r, s.condition)
     if varying:
+        means(r, (x, varying), s.condition)
         _masked(r, x, s.then)
         if s.otherwise is not None:
             assert r.lanes is not None
             n = r.lanes.n
-            _masked(r, r.f.op(f"xor <{n} x i1> {x}, splat (i1 true)"), s.otherwise)
+            _masked(r, opposite(r, r.f.op(f"xor <{n} x i1> {x}, splat (i1 true)"), x), s.otherwise)
         return
     f = r.f
     yes, end = f.label("then"), f.label("end")
     no = f.label("else") if s.otherwise is not None else end
     f.branch(x, yes, no)
-    _guarded(r, yes, s.then, end)
-    if s.otherwise is not None:
-        _guarded(r, no, s.otherwise, end)
+    then = _guarded(r, yes, s.then, end)
+    otherwise = None if s.otherwise is None else _guarded(r, no, s.otherwise, end)
     f.begin(end)
+    if then is not None:
+        r.shared.ledger.branch(r, s.condition, then, otherwise)
 
 
-def _guarded(r: Region, label: str, s: Stmt, end: str) -> None:
-    """A statement in a block of its own; what it wrote is unknown afterwards."""
+def _guarded(r: Region, label: str, s: Stmt, end: str) -> Step | None:
+    """A statement in a block of its own; what it wrote is unknown afterwards. Its step, where there is a ledger."""
     r.f.begin(label)
+    steps: list[Step] = []
     with r.scope():
-        emit_statement(r, s)
+        if r.shared.ledger is None:
+            emit_statement(r, s)
+        else:
+            with r.shared.ledger.block(r) as steps:
+                emit_statement(r, s)
     r.f.br(end)
     r.touch(r.shared.writes(s))
+    return steps[0] if steps else None
 
 
 def _masked(r: Region, mask: str, s: Stmt) -> None:
     assert r.lanes is not None
     f, n, outer = r.f, r.lanes.n, r.mask
     if outer is not None:
-        mask = f.op(f"and <{n} x i1> {mask}, {outer}")
+        mask = both(r, f.op(f"and <{n} x i1> {mask}, {outer}"), mask, outer)
     some, end = f.label("some"), f.label("end")
-    f.branch(f.any(mask, n), some, end)
+    active = some_lane(r, f.any(mask, n), mask)
+    f.branch(active, some, end)
     r.mask = mask
-    _guarded(r, some, s, end)
+    step = _guarded(r, some, s, end)
     r.mask = outer
     f.begin(end)
+    if step is not None:
+        r.shared.ledger.branch(r, meaning(r, active), step, None)
 
 
 # memory ---------------------------------------------------------------------------------------------------------
@@ -244,7 +278,9 @@ def _store(r: Region, s: Store) -> None:
     prepare(r, [n for a in places for n in a.needs])  # an index may depend on what is about to be written
     for (b, _), a, x in zip(s.targets, places, values, strict=True):
         memory.store(r, b, a, x, s.stream)
-    if r.shared.instrument and s.origin is not None:
+    if r.shared.ledger is not None:
+        r.shared.ledger.point(r, () if s.origin is None else s.origin.operations)
+    elif r.shared.instrument and s.origin is not None:
         never = known(r, s.origin.spare) is False
         count_point(r, None if never else value(r, s.origin.spare))
         record(r, s.origin, [v.dtype for v in s.values], values)
@@ -300,8 +336,8 @@ def _allocated(r: Region, s: Allocate) -> Iterator[None]:
     with kind as size:
         count_live(r, b, size, 1)
         placed(r, b, size)
-        with r.scope():  # pointers into it end with it
-            yield
+        with r.scope(), nullcontext() if r.shared.ledger is None else r.shared.ledger.life(r, b):
+            yield  # pointers into it end with it
         count_live(r, b, size, -1)
     r.arena = arena
     if outer is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from tilewright.codegen.emit import memory, ops
 from tilewright.codegen.emit.builder import constant, lane_constant, shaped, splat, value_type
+from tilewright.codegen.emit.conditions import both, means, same
 from tilewright.codegen.emit.index import Access, access, lane_vector, resolve, uniform_value
 from tilewright.codegen.emit.region import Region, Value
 from tilewright.lang.errors import CompileError
@@ -99,7 +100,7 @@ def _emit(r: Region, n: Node, a: Access | None) -> None:
         found: Value = constant(n.attr, n.dtype), False
     elif op in ("load", "load_if"):
         assert a is not None
-        own = r.value(n.args[0]) if op == "load_if" else None
+        own = means(r, r.value(n.args[0]), n.args[0]) if op == "load_if" else None
         same = memory.same_place(a) and (own is None or not own[1])  # then the lanes that are off have the same value
         found = memory.load(r, n.attr[0], a, own if same else _mask(r, own))
     elif a is not None:
@@ -125,8 +126,8 @@ def _mask(r: Region, own: Value | None) -> Value | None:
     if own is None:
         return r.mask, True
     n = r.lanes.n
-    x = own[0] if own[1] else r.f.broadcast("i1", own[0], n)
-    return r.f.op(f"and <{n} x i1> {x}, {r.mask}"), True
+    x = own[0] if own[1] else same(r, r.f.broadcast("i1", own[0], n), own[0])
+    return both(r, r.f.op(f"and <{n} x i1> {x}, {r.mask}"), x, r.mask), True
 
 
 def _operation(r: Region, m: Node) -> Value:

@@ -1,0 +1,362 @@
+"""What an emitted program does, written down while it is emitted: counters in the code, and the skeleton's tree.
+
+Both come from one walk, so that they count the same. What counts is what the emitted code does (see `counters`); it is
+told apart by section. Constant amounts of a piece of straight code are added up and counted once at its end. Copies by
+engines count their box, whatever loops do them in the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tilewright.codegen import loops as L
+from tilewright.codegen.emit.conditions import by_data, here, meaning
+from tilewright.codegen.emit.index import Access
+from tilewright.codegen.emit.region import Region, Value
+from tilewright.codegen.operations import Operations
+from tilewright.codegen.skeleton import tree as T
+from tilewright.hw.machine import Machine
+from tilewright.lang import ir
+from tilewright.lang.ir import Node, integer
+
+LOADS, STORES, POINTS, CONFLICTS, VISITS, TRIPS, HANDS = (
+    "loads", "stores", "points", "conflicts", "visits", "trips", "hands",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a counter counts.
+
+    `loads` and `stores`: elements of a buffer (`first`: start values of a reduction). `points`: evaluations that do
+    these `operations` each, `lanes` at a time, inside of spatial loops or not. `conflicts`: cycles that accesses to a
+    buffer wait for banks. `visits` and `trips` of a loop; `hands`: copies by hand that were begun.
+    """
+
+    kind: str
+    section: int | None
+    buffer: L.Buffer | None = None
+    name: str = ""
+    first: bool = False
+    operations: Operations = ()
+    lanes: int = 1
+    spatial: bool = False
+
+
+@dataclass(slots=True)
+class _Block:
+    """A piece of straight code: its steps, what it charges under which condition, and what is still to be counted."""
+
+    steps: list[T.Step] = field(default_factory=list)
+    sums: dict[tuple[int, Node | None, Node | None, int], int] = field(default_factory=dict)
+    pending: dict[int, int] = field(default_factory=dict)
+
+
+class Ledger:
+    """The counters of a program on a machine, and its tree. `problem` says why there is no skeleton, if so."""
+
+    def __init__(self, program: L.Program, machine: Machine):
+        self.program, self.machine = program, machine
+        self.keys: dict[Key, int] = {}
+        self.sections: dict[int, L.Section] = {}
+        self.buffers: dict[L.Buffer, int] = {}
+        self.problem: str | None = None
+        self.section: L.Section | None = None
+        self.spatial = 0
+        self.blocks = [_Block()]
+        moved = [s.transfer for s in L.walk(program.body) if isinstance(s, L.Section) and s.transfer is not None]
+        self.moving = {b for t in moved for b in (t.source.buffer, t.target.buffer)}
+        self.ahead = {
+            b for t in moved if t.asynchronous for b in (t.source.buffer, t.target.buffer) if b.size is not None
+        }
+
+    # Counting ------------------------------------------------------------------------------------------------
+
+    @property
+    def where(self) -> int | None:
+        return None if self.section is None else self.section.number
+
+    @property
+    def quiet(self) -> bool:
+        """Whether what the code does is counted in another way: as the box of a copy."""
+        return self.section is not None and self.section.kind == L.COPY
+
+    def number(self, key: Key) -> int:
+        return self.keys.setdefault(key, len(self.keys))
+
+    def buffer(self, b: L.Buffer) -> int:
+        return self.buffers.setdefault(b, len(self.buffers))
+
+    def access(self, r: Region, b: L.Buffer, kind: str, n: int, mask: Value | None, a: Access | None) -> None:
+        """An access of the emitted code to `n` elements: see `counters.count`."""
+        if self.quiet:
+            return
+        first = kind == STORES and ".init" in r.stage.partition("{")[0]
+        self.charge(r, Key(kind, self.where, b, first=first), n, mask)
+        cycles = 0 if a is None else self._conflict(b, a)
+        if cycles:
+            some = mask
+            if mask is not None and mask[1]:
+                from tilewright.codegen.emit.conditions import some_lane
+
+                assert r.lanes is not None
+                some = some_lane(r, r.f.any(mask[0], r.lanes.n), mask[0]), False
+            self.charge(r, Key(CONFLICTS, self.where, b), cycles, some)
+
+    def _conflict(self, b: L.Buffer, a: Access) -> int:
+        """The cycles that a vector access waits because some of its words are in one bank (it starts at a bank's word)."""
+        memory = self.machine.memory(b.memory)
+        if a.offsets is None or a.strides or a.dynamic or memory.banks == 1:
+            return 0
+        words = {o * b.dtype.bytes // memory.bank_bytes for o in a.offsets}
+        taken: dict[int, int] = {}
+        for w in words:
+            taken[w % memory.banks] = taken.get(w % memory.banks, 0) + 1
+        return max(taken.values()) - -(-len(words) // memory.banks)
+
+    def point(self, r: Region, did: Operations) -> None:
+        """The evaluation of one point, or of one a lane."""
+        if did and not self.quiet:
+            n = 1 if r.lanes is None else r.lanes.n
+            key = Key(POINTS, self.where, operations=did, lanes=n, spatial=self.spatial > 0)
+            self.charge(r, key, n, None if r.mask is None else (r.mask, True))
+
+    def box(self, r: Region, kind: str, b: L.Buffer, extents: Sequence[Node], operands: Sequence[str]) -> None:
+        """An access to all elements of a box."""
+        self.product(r, Key(kind, self.where, b), extents, operands)
+
+    def charge(self, r: Region, key: Key, n: int, mask: Value | None = None) -> None:
+        """Count `n`: all or none under a uniform mask, as many as hold under a mask of lanes."""
+        c, block = self.number(key), self.blocks[-1]
+        place: tuple[int, Node | None, Node | None, int] = (c, None, None, 0)
+        if mask is None or mask[0] == "true":
+            block.pending[c] = block.pending.get(c, 0) + n
+        else:
+            from tilewright.codegen.emit.counters import amount
+
+            condition = self.expression(meaning(r, mask[0]))
+            self.add(r, c, amount(r, n, mask))
+            place = (c, condition, None, 0)
+            if mask[1]:
+                assert r.lanes is not None
+                n, place = 1, (c, condition, r.lanes.var, r.lanes.n)
+        block.sums[place] = block.sums.get(place, 0) + n
+
+    def product(self, r: Region, key: Key, extents: Sequence[Node], operands: Sequence[str]) -> None:
+        """Count the product of extents, none of which counts below 0."""
+        c, total = self.number(key), "1"
+        for x in operands:
+            least = r.f.intrinsic("llvm.smax", "i64", 0, [x, "0"])
+            total = r.f.op(f"mul i64 {total}, {least}")
+        self.add(r, c, total)
+        self.blocks[-1].steps.append(T.Product(c, tuple(self.expression(here(r, e)) for e in extents)))
+
+    def add(self, r: Region, c: int, amount: str) -> None:
+        """The instructions that add to a counter; its place is known when all are (see `placed`)."""
+        p = r.f.op(f"getelementptr i64, ptr {r.captured('counters')}, i64 {_MARK}{c}{_MARK}")
+        old = r.f.op(f"load i64, ptr {p}")
+        r.f.do(f"store i64 {r.f.op(f'add i64 {old}, {amount}')}, ptr {p}")
+
+    def expression(self, n: Node) -> Node:
+        """An expression of the tree."""
+        if self.problem is None and by_data(n):
+            inside = "" if self.section is None else f" in {self.section.name}"
+            self.problem = f"a loop bound or condition{inside} depends on data: {n!r}"
+        return n
+
+    # Structure -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def block(self, r: Region) -> Iterator[list[T.Step]]:
+        """A piece of code; gives a list that has its one step when it is done."""
+        self.blocks.append(_Block())
+        out: list[T.Step] = []
+        yield out
+        self.flush(r)
+        block = self.blocks.pop()
+        charges = [T.Charge(c, integer(n), *rest) for (c, *rest), n in block.sums.items()]
+        items = (*charges, *block.steps)
+        out.append(items[0] if len(items) == 1 else T.Sequence(items))
+
+    def flush(self, r: Region) -> None:
+        """Count in the code what has been added up."""
+        pending = self.blocks[-1].pending
+        for c, n in pending.items():
+            self.add(r, c, str(n))
+        pending.clear()
+
+    def step(self, s: T.Step) -> None:
+        if not isinstance(s, T.Sequence) or s.items:
+            self.blocks[-1].steps.append(s)
+
+    def branch(self, r: Region, condition: Node, then: T.Step, otherwise: T.Step | None) -> None:
+        if any(not isinstance(s, T.Sequence) or s.items for s in (then, otherwise) if s is not None):
+            self.step(T.Branch(self.expression(here(r, condition)), then, otherwise))
+
+    @contextmanager
+    def loop(self, r: Region, s: L.For, start: str, stop: str, trips: int | None) -> Iterator[_Loop]:
+        """Before a loop is entered; `body` of what is given stands around its body."""
+        visits, count = (self.number(Key(k, self.where, name=s.var.attr)) for k in (VISITS, TRIPS))
+        if not self.quiet:
+            for c, n in ((visits, 1), (count, trips)):
+                if n is not None:
+                    pending = self.blocks[-1].pending
+                    pending[c] = pending.get(c, 0) + n
+            if trips is None:
+                many = r.f.op(f"sub i64 {stop}, {start}")
+                self.add(r, count, r.f.intrinsic("llvm.smax", "i64", 0, [many, "0"]))
+        made = _Loop(self, r, bool(s.axis))
+        yield made
+        if self.quiet:
+            return
+        mode = T.SPATIAL if s.axis else T.PARALLEL if s.mode == L.PARALLEL else T.SERIAL
+        first, last = (self.expression(here(r, n)) for n in (s.start, s.stop))
+        ring = any(s.var in ir.leaves((t.slot,), "var") for t in _turns(s.body))
+        self.step(T.Loop(s.var, first, last, mode, made.steps[0], visits, count, ring))
+
+    def flat_loop(self, r: Region, s: L.For, trips: int) -> None:
+        """A loop that is emitted without one: unrolled, or in lanes."""
+        if not self.quiet:
+            self.charge(r, Key(VISITS, self.where, name=s.var.attr), 1)
+            self.charge(r, Key(TRIPS, self.where, name=s.var.attr), trips)
+
+    @contextmanager
+    def life(self, r: Region, b: L.Buffer) -> Iterator[None]:
+        """A temporary; rings whose copies run ahead or behind begin and end with it."""
+        if b not in self.ahead:
+            yield
+            return
+        with self.block(r) as inside:
+            yield
+        self.step(T.Life(self.buffer(b), inside[0]))
+
+    @contextmanager
+    def in_section(self, r: Region, s: L.Section) -> Iterator[None]:
+        if s.kind == L.HAND:
+            self.charge(r, Key(HANDS, self.where, name=s.name), 1)
+            yield
+            return
+        self.sections[s.number] = s
+        outer, self.section = self.section, s
+        with self.block(r) as inside:
+            yield
+        if s.kind == L.COPY:
+            self._copy(r, s)
+        else:
+            self.step(T.Compute(s.number, tuple(self._uses(r, s)), inside[0]))
+        self.section = outer
+
+    def _uses(self, r: Region, s: L.Section) -> Iterator[T.Use]:
+        from tilewright.codegen.sections import touched
+
+        slots = dict(s.turns)
+        reads, writes = touched(s.body)
+        for b in dict.fromkeys((*reads, *writes)):
+            if b in self.moving:
+                slot = slots.get(b)
+                at = None if slot is None else self.expression(here(r, slot))
+                yield T.Use(self.buffer(b), at, b in reads, b in writes)
+
+    def _copy(self, r: Region, s: L.Section) -> None:
+        from tilewright.codegen.emit.values import scalar
+
+        t = s.transfer
+        assert t is not None
+        extents = t.source.extents
+        operands = [scalar(r, e) for e in extents]
+        self.product(r, Key(LOADS, s.number, t.source.buffer), extents, operands)
+        self.product(r, Key(STORES, s.number, t.target.buffer), extents, operands)
+        self.step(copy_step(self, r, s, t))
+
+
+@dataclass
+class _Loop:
+    ledger: Ledger
+    region: Region
+    spatial: bool
+    steps: list[T.Step] = field(default_factory=list)
+
+    @contextmanager
+    def body(self) -> Iterator[None]:
+        self.ledger.spatial += self.spatial
+        with self.ledger.block(self.region) as self.steps:
+            yield
+        self.ledger.spatial -= self.spatial
+
+
+def copy_step(ledger: Ledger, r: Region, s: L.Section, t: L.Transfer) -> T.Copy:
+    """A copy as the engine takes it."""
+    from tilewright.codegen.skeleton.parameters import rate_of
+
+    machine = ledger.machine
+    inner, outer = (machine.memory(b.memory) for b in (t.target.buffer, t.source.buffer))
+    number, engine = next((k, d) for k, d in enumerate(machine.dmas) if d.name == s.engine)
+    rate, burst = rate_of(engine, outer, inner)
+
+    def side(v: L.View, slot: Node) -> T.Side:
+        ring = v.buffer.slots > 1
+        nodes = [ledger.expression(here(r, n)) for n in (v.first, slot, *v.steps)]
+        return T.Side(
+            ledger.buffer(v.buffer), nodes[1] if ring else None, nodes[0], tuple(nodes[2:]), v.buffer.dtype.bytes
+        )
+
+    inward = machine.memories.index(inner) > machine.memories.index(outer)
+    extents = tuple(ledger.expression(here(r, e)) for e in t.source.extents)
+    return T.Copy(
+        s.number, side(t.source, t.source_slot), side(t.target, t.target_slot), extents, t.asynchronous, number, inward,
+        rate, burst,
+    )  # fmt: skip
+
+
+def _turns(s: L.Stmt) -> Iterator[L.Turn]:
+    """The turns of a loop's own iterations."""
+    if isinstance(s, L.Turn):
+        yield s
+    for t in L.children(s) if not isinstance(s, L.For) else ():
+        yield from _turns(t)
+
+
+# Places of counters -----------------------------------------------------------------------------------------------
+
+_MARK = "#"
+
+
+def order(ledger: Ledger) -> list[Key]:
+    """The counters in their final order: those of no section, then section by section, each in text order."""
+    return sorted(ledger.keys, key=lambda k: -1 if k.section is None else k.section)
+
+
+def placed(text: str, ledger: Ledger) -> str:
+    """The text of a module with the places of all counters."""
+    import re
+
+    place = {k: i for i, k in enumerate(order(ledger))}
+    numbers = [str(place[k]) for k in ledger.keys]
+    return re.sub(f"{_MARK}(\\d+){_MARK}", lambda m: numbers[int(m.group(1))], text)
+
+
+def renumbered(s: T.Step, place: Sequence[int]) -> T.Step:
+    """A tree with the counters' places for their numbers."""
+    from dataclasses import replace
+
+    def of(c: int | None) -> int | None:
+        return None if c is None else place[c]
+
+    match s:
+        case T.Charge() | T.Product():
+            return replace(s, counter=place[s.counter])
+        case T.Sequence(items):
+            return T.Sequence(tuple(renumbered(t, place) for t in items))
+        case T.Loop():
+            return replace(s, body=renumbered(s.body, place), visits=of(s.visits), trips=of(s.trips))
+        case T.Branch(condition, then, otherwise):
+            no = None if otherwise is None else renumbered(otherwise, place)
+            return T.Branch(condition, renumbered(then, place), no)
+        case T.Compute() | T.Life():
+            return replace(s, body=renumbered(s.body, place))
+    return s
+
+
+__all__ = ["Key", "Ledger", "order", "placed", "renumbered"]
