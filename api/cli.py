@@ -103,6 +103,15 @@ def _parser() -> argparse.ArgumentParser:
     made = command("count", _count, "count evaluations, loads, stores and allocations of an instrumented run")
     _about_kernel(made, runs=True)
 
+    made = command("export", _export, "write the lowered nest as JSON or C for other programs",
+                   "With all sizes given it is made for these: buffers have places in their memories.")  # fmt: skip
+    _about_kernel(made)
+    made.add_argument("--machine", metavar="NAME", help="whose engines do the copies: a preset, or a TOML file")
+    made.add_argument("--to", choices=["json", "c"], default="json", help="the form (default: json)")
+    made.add_argument(
+        "-o", "--out", metavar="OUT", help="write this file (of C also its headers, beside it) instead of printing"
+    )
+
     made = command("machines", _machines, "list the machines that come with the library")
     made.add_argument(
         "name", nargs="?", metavar="NAME", help="print the file of this machine (a preset, or a TOML file)"
@@ -242,6 +251,21 @@ def _count(args: argparse.Namespace) -> int:
 
     found = count(args.target, scalars=args.scalar, **_options(args))
     print(found.to_json() if args.json else found)
+    return GOOD
+
+
+def _export(args: argparse.Namespace) -> int:
+    from tilewright.commands import export
+
+    found = export(args.target, to=args.to, machine=args.machine, **_options(args))
+    if args.out is None:
+        _print(args, found, lambda: found.document if args.to == "json" else dict(found.files))
+        return GOOD
+    try:
+        written = [str(path) for path in found.write(args.out)]
+    except OSError as e:
+        return _fail(f"can't write {args.out}: {e.strerror}", MISUSE)
+    _print(args, "\n".join(written), lambda: {"written": written})
     return GOOD
 
 

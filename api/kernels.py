@@ -20,6 +20,7 @@ from tilewright.schedule.causes import refuse
 
 if TYPE_CHECKING:
     from tilewright.codegen.count import Counts
+    from tilewright.codegen.export import Export
     from tilewright.codegen.trace import Trace
 
 MODES = ("strict", "contract", "fast")
@@ -266,6 +267,21 @@ class Kernel:
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
         return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs, caches)
+
+    def export(
+        self, schedule: Any = None, *, to: str = "json", sizes: Mapping[str, int] | None = None, machine: Any = None,
+        mode: str | None = None,
+    ) -> Export:  # fmt: skip
+        """The lowered nest as versioned JSON (`to="json"`, see docs/export.md), or as C with hooks for DMA and units
+        (`to="c"`).
+
+        With `sizes` it is made for these alone: buffers have places in their memories. A `machine` says which copies its
+        engines do, how buffers are aligned, and what fits. `str()` of the result is its text, `write(path)` makes files.
+        """
+        from tilewright.codegen.export import export
+
+        p = self.pipeline() if schedule is None else self._scheduled(schedule)
+        return export(p, schedule, to, sizes, machine, check_mode(mode or self.mode))
 
     def count(
         self, schedule: Any = None, *, sizes: Mapping[str, int], mode: str | None = None, inputs: Any = None

@@ -34,6 +34,7 @@ from tilewright.schedule.state import State
 if TYPE_CHECKING:
     from tilewright.codegen.lower import Lowered
     from tilewright.schedule.report import Report
+    from tilewright.schedule.schedule import Schedule
 
 Classes = tuple[str, ...]
 
@@ -415,6 +416,23 @@ def _stride_class(a: np.ndarray) -> str:
     return ANY
 
 
+def completed(p: Pipeline, schedule: Any, mode: str) -> Schedule:
+    """The whole schedule (None: all default), checked. Raises ScheduleError for what is not legal in this mode."""
+    from tilewright.schedule.check import reassociated_at
+    from tilewright.schedule.default import complete
+    from tilewright.schedule.schedule import Schedule
+
+    full = complete(Schedule(p) if schedule is None else schedule, mode)
+    full.check()
+    if mode == "strict" and full.state.reassociations:
+        raise refuse(
+            f"mode strict refuses to change the order of the float reduction {full.state.reassociations[0]}",
+            "strict", "keep that loop serial, or compile with mode='contract'",
+            (reassociated_at(full), user_location()),
+        )  # fmt: skip
+    return full
+
+
 def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[str, ...] = ()) -> Compiled:
     """A pipeline with a schedule (None: all default), compiled. Stages that no directive names get the default.
 
@@ -429,15 +447,7 @@ def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[
         from tilewright.schedule.default import complete
         from tilewright.schedule.schedule import Schedule
 
-        full = complete(Schedule(p) if schedule is None else schedule, mode)
-        full.check()
-        if mode == "strict" and full.state.reassociations:
-            raise refuse(
-                f"mode strict refuses to change the order of the float reduction {full.state.reassociations[0]}",
-                "strict", "keep that loop serial, or compile with mode='contract'",
-                (reassociated_at(full), user_location()),
-            )  # fmt: skip
-        return full.state
+        return completed(p, schedule, mode).state
 
     debug = os.environ.get("TILEWRIGHT_DEBUG") == "1"
     if schedule is None:
@@ -451,4 +461,4 @@ def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[
     return Compiled(p, text, state, mode, keyword_only, debug, layouts, given, giving, schedule.located)
 
 
-__all__ = ["Build", "Compiled", "Variant", "compile_schedule", "given_outputs", "in_order"]
+__all__ = ["Build", "Compiled", "Variant", "compile_schedule", "completed", "given_outputs", "in_order"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.bound import bound
 from tilewright.codegen.edges import compact
 from tilewright.codegen.flatten import flatten
 from tilewright.codegen.partition import partition
@@ -36,7 +37,7 @@ class Request:
     """What is to be lowered: the state, the numeric mode, the C symbol, the stride class of every argument; with
     `debug`, promises are checked (see `flatten`); `native`: buffers may be added that only save code; with
     `covered` it is checked that the loops compute every point once (see `coverage`); for a `machine` the program is
-    in sections."""
+    in sections; with `sizes` it is for these alone."""
 
     state: State
     mode: str
@@ -46,6 +47,7 @@ class Request:
     native: bool = True
     covered: bool = False
     machine: Machine | None = None
+    sizes: Mapping[str, int] | None = None
 
     @property
     def looked_at(self) -> int:
@@ -73,6 +75,10 @@ def _flatten(nest: Any, r: Request) -> Any:
     origins, staging = not r.native or r.looked_at > 0, r.machine is not None
     program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug, origins, staging)
     return replace(program, requirements=(*requirements(r.state.pipeline), *program.requirements))
+
+
+def _sizes(p: Any, r: Request) -> Any:
+    return bound(p, r.sizes) if r.sizes else p
 
 
 def _single(p: Any, r: Request) -> Any:
@@ -121,6 +127,7 @@ def _work(p: Any, r: Request) -> Any:
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("nest", _nest),
     ("flatten", _flatten),
+    ("sizes", _sizes),
     ("single", _single),
     ("sections", _sections),
     ("partition", _partition),
@@ -148,7 +155,7 @@ def lower(request: Request) -> Lowered:
 
             print(f"--- after {name}\n{dump(value)}", file=sys.stderr)
     out.program = value
-    if request.looked_at:
+    if request.looked_at and not request.sizes:
         from tilewright.codegen.coverage import check
 
         start = time.perf_counter()

@@ -6,12 +6,14 @@
     commands.verify("examples/matmul.py", schedule="expert").ok
     commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
     commands.count("examples/matmul.py", sizes=dict(M=64, N=64, K=64)).evaluations
+    commands.export("examples/matmul.py", schedule="expert", to="c").files
 
 The demonstration is `tilewright.demo.demo`.
 """
 
 from tilewright.commands.cache import CacheReport, cache, cache_clear
 from tilewright.commands.count import count
+from tilewright.commands.export import export
 from tilewright.commands.machines import machines
 from tilewright.commands.show import Shown, show
 from tilewright.commands.simulate import simulate
@@ -19,6 +21,7 @@ from tilewright.commands.targets import Target, UsageError, find_target
 from tilewright.commands.verify import Step, Verification, verify
 
 __all__ = [
-    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "cache", "cache_clear", "count", "find_target",
+    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "cache", "cache_clear", "count", "export",
+    "find_target",
     "machines", "show", "simulate", "verify",
 ]  # fmt: skip

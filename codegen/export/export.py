@@ -1,0 +1,124 @@
+"""From a kernel and a schedule to an export: the one lowering that all forms of it share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from tilewright.codegen import abi
+from tilewright.codegen import loops as L
+from tilewright.codegen.compile import completed
+from tilewright.codegen.export.document import About, document
+from tilewright.codegen.export.expressions import Json
+from tilewright.codegen.interface import CONTIGUOUS, argument_roles
+from tilewright.codegen.lower import Request, lower
+from tilewright.hw import Compute, Dma, Machine, Memory, Provenance, load_machine
+from tilewright.hw.machine import memory_names
+from tilewright.lang import ir
+from tilewright.lang.binding import check_sizes
+from tilewright.lang.errors import ArgumentError, BoundsError, user_location
+from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.build import build_nest
+from tilewright.schedule.nest import Allocation, walk
+from tilewright.schedule.state import State
+
+FORMS = ("json", "c")
+
+
+@dataclass(frozen=True)
+class Export:
+    """An exported kernel: texts by the name of their file, the one that matters first. `str()` is all of them as one.
+
+    `document` is the JSON document as plain data, of C as well.
+    """
+
+    files: Mapping[str, str]
+    document: Json
+
+    def __str__(self) -> str:
+        first, *others = self.files
+        text = self.files[first]
+        for name in others:
+            text = text.replace(f'#include "{name}"\n', self.files[name])
+        return text.rstrip("\n")
+
+    def write(self, path: str | Path) -> tuple[Path, ...]:
+        """Write the files; the first one is called `path`, others stand beside it under their own names."""
+        first = Path(path)
+        out = [first, *(first.with_name(name) for name in list(self.files)[1:])]
+        for p, text in zip(out, self.files.values(), strict=True):
+            p.write_text(text, encoding="utf-8")
+        return tuple(out)
+
+
+def export(
+    p: Pipeline,
+    schedule: Any,
+    to: str = "json",
+    sizes: Mapping[str, int] | None = None,
+    machine: Machine | str | None = None,
+    mode: str = "contract",
+) -> Export:
+    """The lowered nest of `p` under `schedule` (None: the default) as versioned JSON, or as C.
+
+    With `sizes` it is made for these alone, and buffers get their places in the memories; with a `machine` the memories
+    have its alignments, and what does not fit is refused. Raises ArgumentError for another form or sizes that are not
+    the kernel's, CompileError (export.*) for what can't be exported.
+    """
+    if to not in FORMS:
+        raise ArgumentError(
+            f"there is no form {to!r}", code="argument.export", where=user_location(), hint="forms: " + ", ".join(FORMS)
+        )
+    made = made_document(p, schedule, sizes, machine, mode)
+    if to == "c":
+        from tilewright.codegen.export.c_files import files
+
+        return Export(files(made), made)
+    return Export({f"{p.name}.json": json.dumps(made, indent=1) + "\n"}, made)
+
+
+def made_document(
+    p: Pipeline, schedule: Any, sizes: Mapping[str, int] | None, machine: Machine | str | None, mode: str
+) -> Json:
+    """The document of a kernel under a schedule."""
+    if sizes:
+        check_sizes(p, sizes)
+    full = completed(p, schedule, mode)
+    on = load_machine(machine) if isinstance(machine, str) else machine
+    known = on or any_machine(full.state, mode)
+    classes = (CONTIGUOUS,) * len(argument_roles(p))
+    symbol = abi.symbol(p.name, "export")
+    program = lower(Request(full.state, mode, symbol, classes, native=False, machine=known, sizes=sizes)).program
+    _check_requirements(p, program, full.state, mode)
+    alignments = {} if on is None else {n: max(m.alignment, 16) for m in on.memories for n in memory_names(m)}
+    about = About(p, full.state, mode, str(full), dict(sizes or {}), on.name if on else None, alignments)
+    return document(program, about)
+
+
+def _check_requirements(p: Pipeline, program: L.Program, state: State, mode: str) -> None:
+    """Raise the error of a call with sizes for which a requirement does not hold."""
+    if any(c is ir.FALSE for c in program.requirements):
+        raise BoundsError(
+            f"{p.name} can't run at these sizes: an input is too small, or the schedule asks for more",
+            code="bounds.schedule", where=user_location(), hint="export it without sizes, or for others",
+        )  # fmt: skip
+
+
+def any_machine(state: State, mode: str) -> Machine:
+    """A machine with the memories of a schedule and an engine between any two, for exports without a machine."""
+    storages = [s for n in walk(build_nest(state, mode).body) if isinstance(n, Allocation) for s in n.storages]
+    inner = [m for m in dict.fromkeys(s.memory for s in storages) if m not in ("main", "reg")]
+    kinds = {"main": "main", **dict.fromkeys(inner, "scratchpad"), "reg": "registers"}
+    memories = tuple(Memory(name, kind, None, 1.0, 1.0) for name, kind in kinds.items())
+    engine = Dma("dma", tuple(combinations(("main", *inner), 2)), 1.0)
+    about = "memories as a schedule names them, and an engine between any two"
+    return Machine(
+        "any", about, 1.0, memories, Compute({}), (engine,), (), (), {}, Provenance("made for an export", "assumed")
+    )
+
+
+__all__ = ["Export", "export", "made_document"]

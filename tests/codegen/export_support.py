@@ -1,0 +1,110 @@
+"""Exported kernels, run in two ways: the C through a C compiler (many kernels in one library), the JSON by its reader."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.schedule.helpers import flat
+from tilewright.codegen.export import document, execute, read
+from tilewright.codegen.export.c_files import files
+from tilewright.codegen.export.expressions import Json
+from tilewright.codegen.physical import pack, physical_shape, unpack
+from tilewright.lang.binding import bind, index_value
+from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.reference import structured
+from tilewright.schedule.state import State
+
+COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
+FLAGS = ("-std=c11", "-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
+_SCALARS = {
+    "bool": ctypes.c_bool, "f16": ctypes.c_float, "bf16": ctypes.c_float, "f32": ctypes.c_float, "f64": ctypes.c_double,
+    **{f"{k}{n}": getattr(ctypes, f"c_{'u' * (k == 'u')}int{n}") for k in "iu" for n in (8, 16, 32, 64)},
+}  # fmt: skip
+
+
+class Library:
+    """Documents as one shared library in `folder`; `call(k, ...)` runs the k-th."""
+
+    def __init__(self, documents: Sequence[Json], folder: Path, flags: Sequence[str] = (), sources: Sequence[str] = ()):
+        assert COMPILER is not None
+        self.documents = [copy.deepcopy(d) for d in documents]
+        paths = []
+        for k, d in enumerate(self.documents):
+            d["kernel"] = f"{d['kernel']}_{k}"
+            for name, text in files(d).items():
+                (folder / name).write_text(text)
+                if name.endswith(".c"):
+                    paths.append(str(folder / name))
+        for k, text in enumerate(sources):
+            paths.append(str(folder / f"more_{k}.c"))
+            Path(paths[-1]).write_text(text)
+        out = folder / "kernels.so"
+        done = subprocess.run(
+            [COMPILER, *FLAGS, *flags, "-o", str(out), *paths, "-lm"], capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stderr
+        self.library = ctypes.CDLL(str(out))
+
+    def call(self, k: int, arrays: Sequence[np.ndarray], sizes: Mapping[str, int], scalars: Mapping[str, Any]) -> int:
+        """Run a kernel on the arrays of its document (without tables); its return code."""
+        d = self.documents[k]
+        fn = getattr(self.library, f"tw_{d['kernel']}")
+        given: list[Any] = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
+        given += [_SCALARS[s["type"]](float(scalars[s["name"]]) if "f" in s["type"] else scalars[s["name"]].item())
+                  for s in d["scalars"]]  # fmt: skip
+        given += [ctypes.c_int64(sizes[s["name"]]) for s in d["sizes"] if s["value"] is None]
+        return fn(*given)
+
+
+@dataclass
+class Call:
+    """The arguments of one call as an export takes them."""
+
+    pipeline: Pipeline
+    state: State
+    arrays: list[np.ndarray]
+    outputs: list[tuple[tuple[int, ...], Any]]
+    sizes: dict[str, int]
+    scalars: dict[str, Any]
+
+    def results(self) -> list[np.ndarray]:
+        """The result's arrays in the order in which the kernel returns them, then the inouts."""
+        p, n = self.pipeline, len(self.pipeline.arrays)
+        out = [
+            a if m is None else unpack(a, m, shape) for a, (shape, m) in zip(self.arrays[n:], self.outputs, strict=True)
+        ]
+        inouts = {f.inout for f in p.inouts}
+        written = [a for a, q in zip(self.arrays, p.arrays, strict=False) if q in inouts]
+        return [x for x in flat(structured(p.structure, out)) if x is not None] + written
+
+    def copied(self) -> Call:
+        return Call(self.pipeline, self.state, [a.copy() for a in self.arrays], self.outputs, self.sizes, self.scalars)
+
+
+def call_of(p: Pipeline, state: State, values: Mapping[str, Any]) -> Call:
+    """The arguments of a call by name, in the layouts of the schedule; outputs hold garbage."""
+    bound = bind(p, (), dict(values))
+    arrays = [np.array(bound.arrays[a.name], order="C") for a in p.arrays]
+    arrays = [
+        pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)
+    ]
+    outputs = []
+    for o in p.outputs:
+        shape, layout = tuple(index_value(e, bound.env) for e in o.extents), state.given.get(o.func.name)
+        outputs.append((shape, layout))
+        made = np.empty(shape if layout is None else physical_shape(layout, shape), o.dtype.np)
+        made.reshape(-1).view(np.uint8)[:] = 1
+        arrays.append(made)
+    return Call(p, state, arrays, outputs, dict(bound.sizes), dict(bound.scalars))
+
+
+__all__ = ["COMPILER", "Call", "Library", "call_of", "document", "execute", "read"]
