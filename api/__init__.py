@@ -3,6 +3,9 @@
 The algorithm says what every element is, the schedule how it is computed; a schedule can never change a result.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tilewright import machines
 from tilewright.codegen.prepack import Packed
 from tilewright.kernels import Kernel, from_pipeline, kernel
@@ -102,7 +105,20 @@ from tilewright.schedule.causes import (
 from tilewright.schedule.registers import Registers, host_registers
 from tilewright.texts import parse_kernel, parse_schedule, read, write
 
+if TYPE_CHECKING:
+    from tilewright.views.compare import compare
+    from tilewright.views.explain import explain
+    from tilewright.views.sweep import sweep
+
 __version__ = "0.1.0"
+_VIEWS = ("compare", "explain", "sweep")  # imported when they are asked for: they double the time of an import
+
+
+def __getattr__(name: str) -> Any:
+    if name in _VIEWS:
+        return getattr(import_module(f"tilewright.views.{name}"), name)
+    raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+
 
 __all__ = [
     "AddressError",
@@ -152,6 +168,7 @@ __all__ = [
     "cast",
     "ceil",
     "clamp",
+    "compare",
     "const",
     "constant_exterior",
     "cos",
@@ -159,6 +176,7 @@ __all__ = [
     "erf",
     "exp",
     "exp2",
+    "explain",
     "expm1",
     "extern",
     "extern_stage",
@@ -203,6 +221,7 @@ __all__ = [
     "sizes",
     "sqrt",
     "sum",
+    "sweep",
     "tan",
     "tanh",
     "trunc",

@@ -11,8 +11,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.account_cli import add_account_options, add_roofline_options, run_account, run_roofline
 from tilewright.lang.errors import TilewrightError
 from tilewright.machine_cli import add_machine_command
+from tilewright.views_cli import add_view_commands
 
 GOOD, FAILED, MISUSE, INTERNAL = 0, 1, 2, 3
 TRACEBACK = "TILEWRIGHT_TRACEBACK"  # set to 1: errors of ours come with Python's traceback
@@ -100,6 +102,15 @@ def _parser() -> argparse.ArgumentParser:
         "--machine", required=True, metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file"
     )
 
+    made = command("account", _account, "print what a run does on a machine: counts, footprint and time, without running it",
+                   "With --save the figures are locked in a file; with --check the exit code is 1 if any has moved.")  # fmt: skip
+    _about_kernel(made)
+    add_account_options(made)
+
+    made = command("roofline", _roofline, "say what limits a run on a machine, as a whole and section by section")
+    _about_kernel(made)
+    add_roofline_options(made)
+
     made = command("count", _count, "count evaluations, loads, stores and allocations of an instrumented run")
     _about_kernel(made, runs=True)
 
@@ -118,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     add_machine_command(commands)
+    add_view_commands(command, _about_kernel)
 
     made = command("cache", _cache, "say where compiled kernels are kept, how many there are and their size")
     made.add_argument(
@@ -126,9 +138,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _about_kernel(made: argparse.ArgumentParser, runs: bool = False) -> None:
+def _about_kernel(made: argparse.ArgumentParser, runs: bool = False, schedules: bool = False) -> None:
     made.add_argument("target", metavar="FILE[:KERNEL]", help=_TARGET)
-    made.add_argument("--schedule", metavar="FILE|FUNCTION", help="a .tw file, or a function of the Python file")
+    several: dict[str, Any] = {"action": "append", "default": []} if schedules else {}
+    made.add_argument(
+        "--schedule", metavar="FILE|FUNCTION", help="a .tw file, or a function of the Python file", **several
+    )
     made.add_argument(
         "--size", type=_sizes, action=_Merge, default={}, metavar="M=512,N=512", help="values of the sizes"
     )
@@ -244,6 +259,14 @@ def _simulate(args: argparse.Namespace) -> int:
     found = simulate(args.target, machine=args.machine, scalars=args.scalar, **_options(args))
     print(found.to_json() if args.json else found)
     return GOOD
+
+
+def _account(args: argparse.Namespace) -> int:
+    return run_account(args, _options(args))
+
+
+def _roofline(args: argparse.Namespace) -> int:
+    return run_roofline(args, _options(args))
 
 
 def _count(args: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@
     commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
     commands.count("examples/matmul.py", sizes=dict(M=64, N=64, K=64)).evaluations
     commands.export("examples/matmul.py", schedule="expert", to="c").files
+    commands.explain("examples/matmul.py", schedule="tiled", machine="toy", sizes=dict(M=64, N=64, K=64)).steps
 
 The demonstration is `tilewright.demo.demo`.
 """
@@ -19,9 +20,9 @@ from tilewright.commands.show import Shown, show
 from tilewright.commands.simulate import simulate
 from tilewright.commands.targets import Target, UsageError, find_target
 from tilewright.commands.verify import Step, Verification, verify
+from tilewright.commands.views import compare, explain, sweep
 
 __all__ = [
-    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "cache", "cache_clear", "count", "export",
-    "find_target",
-    "machines", "show", "simulate", "verify",
+    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "cache", "cache_clear", "compare",
+    "count", "explain", "export", "find_target", "machines", "show", "simulate", "sweep", "verify",
 ]  # fmt: skip
