@@ -75,7 +75,8 @@ class Block(Stmt):
 class For(Stmt):
     """`work` (of a parallel loop): about how many cycles one iteration takes, an index node known before the loop.
     `part`: whether loop partitioning may, must or must not deal with it (auto | always | never). `axis`: along which axis
-    of the machine's array its iterations lie (simulated programs only; the loop itself is serial)."""
+    of the machine's array its iterations lie (simulated programs only; the loop itself is serial). `number` counts the
+    loops of a simulated program before they are parted."""
 
     var: Node
     start: Node
@@ -85,6 +86,7 @@ class For(Stmt):
     work: Node | None = None
     part: str = "auto"
     axis: str = ""
+    number: int = -1
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -52,7 +52,7 @@ def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
             )
         case L.For(var, start, stop, mode, body):
             if mode == L.VECTORIZE:
-                return L.For(var, start, stop, mode, partition(body, {**around, var: _interval(start, stop)}))
+                return replace(s, body=partition(body, {**around, var: _interval(start, stop)}))
             inner = partition(body, around)
             if s.part == "never":
                 return replace(s, body=inner)
@@ -60,7 +60,7 @@ def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
                 return _parted(replace(s, body=inner), body, around)
             if mode in (L.SERIAL, L.PARALLEL) and _holds_work_apart(inner, around):
                 inner = _versions(inner, around)
-            made = L.For(var, start, stop, mode, inner)
+            made = replace(s, body=inner)
             if mode == L.SERIAL:
                 return _part(made, body, around)
             return _part_uniform(made, around) if mode == L.PARALLEL else made
@@ -149,7 +149,7 @@ def _part(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
         return _part_uniform(loop, lanes)
     begin, end, clean = middle
     edge = rolled(_lane_by_lane(loop.body if weight(loop.body) <= _LARGE else plain))
-    return L.block(*_edges(loop, begin, end, edge, L.For(loop.var, begin, end, loop.mode, clean)))
+    return L.block(*_edges(loop, begin, end, edge, replace(loop, start=begin, stop=end, body=clean)))
 
 
 def _middle(loop: L.For, lanes: Lanes) -> tuple[Node, Node, L.Stmt] | None:
@@ -174,10 +174,10 @@ def _middle(loop: L.For, lanes: Lanes) -> tuple[Node, Node, L.Stmt] | None:
 def _edges(loop: L.For, begin: Node, end: Node, edge: L.Stmt, middle: L.Stmt) -> Iterator[L.Stmt]:
     """The middle part between what remains of the loop before and after it."""
     if begin is not loop.start:
-        yield L.For(loop.var, loop.start, begin, L.SERIAL, edge)
+        yield replace(loop, stop=begin, mode=L.SERIAL, body=edge)
     yield middle
     if end is not loop.stop:
-        yield L.For(loop.var, simplify.maximum(begin, end), loop.stop, L.SERIAL, edge)
+        yield replace(loop, start=simplify.maximum(begin, end), mode=L.SERIAL, body=edge)
 
 
 def _lane_by_lane(s: L.Stmt) -> L.Stmt:
@@ -194,13 +194,13 @@ def _lane_by_lane(s: L.Stmt) -> L.Stmt:
             return replace(s, body=_lane_by_lane(body))
         case L.If(c, then, otherwise, versions):
             return L.If(c, _lane_by_lane(then), None if otherwise is None else _lane_by_lane(otherwise), versions)
-        case L.For(var, start, stop, L.VECTORIZE, body):
-            middle = _middle(L.For(var, start, stop, L.SERIAL, body), {}) if _repaired(body, var) else None
+        case L.For(var=var, mode=L.VECTORIZE, body=body):
+            middle = _middle(replace(s, mode=L.SERIAL), {}) if _repaired(body, var) else None
             if middle is None:
                 return s
             begin, end, clean = middle
             inside = simplify.conjunction(simplify.compare("ge", var, begin), simplify.compare("lt", var, end))
-            return L.block(*_edges(s, begin, end, body, L.For(var, start, stop, L.VECTORIZE, L.If(inside, clean))))
+            return L.block(*_edges(s, begin, end, body, replace(s, body=L.If(inside, clean))))
         case L.For(body=body):
             return replace(s, body=_lane_by_lane(body))
     return s
@@ -233,7 +233,7 @@ def _part_uniform(loop: L.For, lanes: Lanes) -> L.For:
     if not found:
         return loop
     clean = assume(loop.body, frozenset(c.node for c in found))
-    return L.For(loop.var, loop.start, loop.stop, loop.mode, L.If(_all_hold(found), clean, loop.body, versions=True))
+    return replace(loop, body=L.If(_all_hold(found), clean, loop.body, versions=True))
 
 
 # Conditions -----------------------------------------------------------------------------------------------------

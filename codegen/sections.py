@@ -8,6 +8,7 @@ loops, conditions and buffers around copies stay outside.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ from tilewright.lang.ir import Node, integer
 def sections(p: L.Program, machine: Machine) -> L.Program:
     """The program in numbered sections. Raises SimulationError `dma.none` and `dma.by-hand`: an asynchronous copy that
     cores would have to do."""
-    return replace(p, body=_Wrapper().of(_decided(p.body, machine), ()))
+    return replace(p, body=_numbered(_Wrapper().of(_decided(p.body, machine), ()), itertools.count()))
 
 
 def parted(s: L.Stmt) -> L.Stmt:
@@ -42,6 +43,13 @@ def rebuilt(s: L.Stmt, inner: list[L.Stmt]) -> L.Stmt:
         case L.If():
             return replace(s, then=inner[0], otherwise=inner[1] if len(inner) > 1 else None)
     return s
+
+
+def _numbered(s: L.Stmt, numbers: Iterator[int]) -> L.Stmt:
+    """The loops in text order, so that their parts are known as one."""
+    if isinstance(s, L.For):
+        s = replace(s, number=next(numbers))
+    return rebuilt(s, [_numbered(t, numbers) for t in L.children(s)])
 
 
 # Copies ---------------------------------------------------------------------------------------------------------

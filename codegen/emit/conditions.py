@@ -98,8 +98,4 @@ def _way(c: Node, lane: Node) -> int | None:
 
 def by_data(n: Node) -> bool:
     """Whether an expression depends on what the kernel is called with besides its sizes."""
-    return any(m.op in ("load", "load_if", "stride", "call_extern") or _inexact(m) for m in ir.postorder((n,)))
-
-
-def _inexact(n: Node) -> bool:
-    return n.op in ("scalar", "cast", "bitcast") and not (n.dtype.is_int or n.dtype.is_bool)
+    return any(m.op in ("load", "load_if", "scalar", "stride", "call_extern") for m in ir.postorder((n,)))

@@ -21,8 +21,8 @@ from tilewright.hw.machine import Machine
 from tilewright.lang import ir
 from tilewright.lang.ir import Node, integer
 
-LOADS, STORES, POINTS, CONFLICTS, VISITS, TRIPS, HANDS = (
-    "loads", "stores", "points", "conflicts", "visits", "trips", "hands",
+LOADS, STORES, POINTS, CONFLICTS, VISITS, TRIPS, HANDS, MOVED = (
+    "loads", "stores", "points", "conflicts", "visits", "trips", "hands", "moved",
 )  # fmt: skip
 
 
@@ -32,12 +32,14 @@ class Key:
 
     `loads` and `stores`: elements of a buffer (`first`: start values of a reduction). `points`: evaluations that do
     these `operations` each, `lanes` at a time, inside of spatial loops or not. `conflicts`: cycles that accesses to a
-    buffer wait for banks. `visits` and `trips` of a loop; `hands`: copies by hand that were begun.
+    buffer wait for banks. `visits` and `trips` of a loop; `hands`: copies by hand that were begun, and the elements that
+    they `moved`.
     """
 
     kind: str
     section: int | None
     buffer: L.Buffer | None = None
+    loop: int = -1
     name: str = ""
     first: bool = False
     operations: Operations = ()
@@ -54,6 +56,11 @@ class _Block:
     pending: dict[int, int] = field(default_factory=dict)
 
 
+def _charges(block: _Block) -> Iterator[T.Charge]:
+    for (counter, condition, lane, lanes), n in block.sums.items():
+        yield T.Charge(counter, integer(n), condition, lane, lanes)
+
+
 class Ledger:
     """The counters of a program on a machine, and its tree. `problem` says why there is no skeleton, if so."""
 
@@ -64,6 +71,7 @@ class Ledger:
         self.buffers: dict[L.Buffer, int] = {}
         self.problem: str | None = None
         self.section: L.Section | None = None
+        self.hand: L.Section | None = None
         self.spatial = 0
         self.blocks = [_Block()]
         moved = [s.transfer for s in L.walk(program.body) if isinstance(s, L.Section) and s.transfer is not None]
@@ -118,10 +126,14 @@ class Ledger:
 
     def point(self, r: Region, did: Operations) -> None:
         """The evaluation of one point, or of one a lane."""
-        if did and not self.quiet:
-            n = 1 if r.lanes is None else r.lanes.n
-            key = Key(POINTS, self.where, operations=did, lanes=n, spatial=self.spatial > 0)
-            self.charge(r, key, n, None if r.mask is None else (r.mask, True))
+        if self.quiet:
+            return
+        n = 1 if r.lanes is None else r.lanes.n
+        mask = None if r.mask is None else (r.mask, True)
+        if did:
+            self.charge(r, Key(POINTS, self.where, operations=did, lanes=n, spatial=self.spatial > 0), n, mask)
+        if self.hand is not None:
+            self.charge(r, Key(MOVED, self.where, name=self.hand.name), n, mask)
 
     def box(self, r: Region, kind: str, b: L.Buffer, extents: Sequence[Node], operands: Sequence[str]) -> None:
         """An access to all elements of a box."""
@@ -166,6 +178,11 @@ class Ledger:
             self.problem = f"a loop bound or condition{inside} depends on data: {n!r}"
         return n
 
+    def tree(self) -> T.Step:
+        """All that the program does, counters by their numbers of first use."""
+        (block,) = self.blocks
+        return T.Sequence((*_charges(block), *block.steps))
+
     # Structure -----------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -176,8 +193,7 @@ class Ledger:
         yield out
         self.flush(r)
         block = self.blocks.pop()
-        charges = [T.Charge(c, integer(n), *rest) for (c, *rest), n in block.sums.items()]
-        items = (*charges, *block.steps)
+        items = (*_charges(block), *block.steps)
         out.append(items[0] if len(items) == 1 else T.Sequence(items))
 
     def flush(self, r: Region) -> None:
@@ -198,7 +214,7 @@ class Ledger:
     @contextmanager
     def loop(self, r: Region, s: L.For, start: str, stop: str, trips: int | None) -> Iterator[_Loop]:
         """Before a loop is entered; `body` of what is given stands around its body."""
-        visits, count = (self.number(Key(k, self.where, name=s.var.attr)) for k in (VISITS, TRIPS))
+        visits, count = (self.number(Key(k, self.where, loop=s.number)) for k in (VISITS, TRIPS))
         if not self.quiet:
             for c, n in ((visits, 1), (count, trips)):
                 if n is not None:
@@ -219,8 +235,8 @@ class Ledger:
     def flat_loop(self, r: Region, s: L.For, trips: int) -> None:
         """A loop that is emitted without one: unrolled, or in lanes."""
         if not self.quiet:
-            self.charge(r, Key(VISITS, self.where, name=s.var.attr), 1)
-            self.charge(r, Key(TRIPS, self.where, name=s.var.attr), trips)
+            self.charge(r, Key(VISITS, self.where, loop=s.number), 1)
+            self.charge(r, Key(TRIPS, self.where, loop=s.number), trips)
 
     @contextmanager
     def life(self, r: Region, b: L.Buffer) -> Iterator[None]:
@@ -236,7 +252,9 @@ class Ledger:
     def in_section(self, r: Region, s: L.Section) -> Iterator[None]:
         if s.kind == L.HAND:
             self.charge(r, Key(HANDS, self.where, name=s.name), 1)
+            outer, self.hand = self.hand, s
             yield
+            self.hand = outer
             return
         self.sections[s.number] = s
         outer, self.section = self.section, s

@@ -1,0 +1,103 @@
+"""Which buffers of a lowered program live together on a machine, how large they are and where they are placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.codegen import loops as L
+from tilewright.hw import Footprint, LiveBuffer, Machine, SimulationError, footprints
+from tilewright.hw.parts import Memory, align_up
+from tilewright.lang import intervals, ir, simplify
+from tilewright.lang.intervals import Interval
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.values import index_value
+
+Env = Mapping[str, Any]
+Loops = tuple[tuple[L.For, Interval], ...]
+
+
+def live_points(program: L.Program, machine: Machine, env: Env) -> Iterator[tuple[str, list[LiveBuffer]]]:
+    """Every place at which a buffer begins to live, with all that live there, at these sizes and scalars.
+
+    A size that differs from one iteration to the next counts with its largest value. A buffer is placed at the first
+    offset of its memory that is free while it lives. One that is made in a parallel or spatial loop exists once for each
+    core or element at work, where these have no memory of their own. Raises SimulationError `simulation.size`.
+    """
+    live: list[LiveBuffer] = []
+
+    def visit(s: L.Stmt, loops: Loops, where: str) -> Iterator[tuple[str, list[LiveBuffer]]]:
+        if isinstance(s, L.For):
+            r = Interval(s.start, simplify.sub(s.stop, integer(1)))
+            yield from visit(s.body, (*loops, (s, r)), s.var.attr)
+        elif isinstance(s, L.Allocate):
+            live.append(_placed(s.buffer, loops, machine, env, live))
+            yield where, list(live)
+            yield from visit(s.body, loops, where)
+            live.pop()
+        else:
+            for t in L.children(s):
+                yield from visit(t, loops, where)
+
+    yield from visit(program.body, (), "the start")
+
+
+def program_footprints(program: L.Program, machine: Machine, env: Env) -> tuple[Footprint, ...]:
+    """What a program takes of each memory at most, with the buffers that live then and their offsets."""
+    points = list(live_points(program, machine, env))
+    ends: dict[str, int] = {}
+    for _, live in points:
+        for b in live:
+            memory = machine.memory(b.memory)
+            ends[memory.name] = max(ends.get(memory.name, 0), _end(b, memory))
+    return tuple(replace(f, arena=ends[f.memory]) for f in footprints(machine, points))
+
+
+def offsets(program: L.Program, machine: Machine, env: Env) -> dict[str, int]:
+    """The offset of every buffer in its memory's arena, by its name."""
+    return {live[-1].name: live[-1].offset or 0 for _, live in live_points(program, machine, env)}
+
+
+def _placed(b: L.Buffer, loops: Loops, machine: Machine, env: Env, live: list[LiveBuffer]) -> LiveBuffer:
+    assert b.size is not None
+    memory = machine.memory(b.memory)
+    size = largest(b.size, loops, env, b.name) * b.dtype.bytes // b.slots
+    made = LiveBuffer(b.name, b.memory, size, b.slots, _instances(memory, loops, machine, env))
+    taken, start = memory.aligned(size) * b.slots * made.copies, 0
+    for other in sorted((o for o in live if machine.memory(o.memory) is memory), key=lambda o: o.offset or 0):
+        if start + taken <= (other.offset or 0):
+            break
+        start = max(start, _end(other, memory))
+    return replace(made, offset=start)
+
+
+def _end(b: LiveBuffer, memory: Memory) -> int:
+    return (b.offset or 0) + align_up(b.size, memory.alignment) * b.slots * b.copies
+
+
+def _instances(memory: Memory, loops: Loops, machine: Machine, env: Env) -> int:
+    """How many of a buffer are alive together: one for each core, or element, that has one."""
+    cores = elements = 1
+    for k, (s, _) in enumerate(loops):
+        if s.mode == L.PARALLEL or s.axis:
+            n = max(1, largest(simplify.sub(s.stop, s.start), loops[:k], env, s.var.attr))
+            cores, elements = (cores, elements * n) if s.axis else (cores * n, elements)
+    cores = min(cores, machine.compute.cores)
+    return {"machine": cores * elements, "core": elements, "element": 1}[memory.per]
+
+
+def largest(n: Node, loops: Loops, env: Env, name: str) -> int:
+    """The largest value of an expression over the loops around it, at least 0."""
+    top: Node | None = n
+    for s, r in reversed(loops):
+        top = intervals.bounds(top, {s.var: r}).hi if top is not None else None
+    if top is None or ir.leaves([top], "load"):
+        raise SimulationError(
+            f"how large {name} is depends on data", code="simulation.size",
+            hint="a machine's memories hold what has a size that the kernel's sizes bound",
+        )  # fmt: skip
+    return max(0, index_value(top, env))
+
+
+__all__ = ["live_points", "offsets", "program_footprints"]
