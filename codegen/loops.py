@@ -323,6 +323,8 @@ def map_values(s: Stmt, fn: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> S
                 *point, spare = fn((*origin.point, origin.spare))
                 origin = replace(origin, point=tuple(point), spare=spare)
             return replace(s, targets=placed, values=tuple(roots[n:]), origin=origin)
+        case Fence():
+            return s
         case Prefetch(buffer, index, write):
             (index,) = fn((index,))
             return Prefetch(buffer, index, write)

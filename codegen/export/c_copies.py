@@ -89,19 +89,18 @@ class Copies:
     def plan(self, body: list[Json], loop: Json | None) -> Plan:
         """What goes before the statements of a list; for its end, before the one after the last."""
         plan = Plan()
+        early = {k for k, c in enumerate(body) if c["do"] == "copy" and self.ahead(c, loop)}
+        if loop is not None and early:
+            plan.done |= early
+            plan.add(0, self.next([body[k] for k in sorted(early)], loop))
         for k, c in enumerate(body):
             if c["do"] != "copy":
                 continue
             for other in self.all:  # what is still on its way to where this one reads
                 if other is not c and self.stores(other) and other["target"]["buffer"] == c["source"]["buffer"]:
                     plan.add(k, self.drain(other))
-            if not self.overlaps(c):
-                continue
-            if self.ahead(c, loop):
-                assert loop is not None
-                plan.done.add(k)
-                plan.add(0, self.next(c, loop))
-            self._waits(plan, body, k, c, loop)
+            if self.overlaps(c):
+                self._waits(plan, body, k, c, loop)
         return plan
 
     def _waits(self, plan: Plan, body: list[Json], k: int, c: Json, loop: Json | None) -> None:
@@ -129,43 +128,52 @@ class Copies:
 
     def around(self, loop: Json, start: str, end: str, name: str) -> tuple[list[str], list[str]]:
         """Lines before and after a loop: loads for its first iterations, waiting for its last stores."""
-        before, after = [], []
-        for c in loop["body"]:
-            if c["do"] == "copy" and self.ahead(c, loop):
-                before += self.first(c, loop, start, end, name)
-            elif c["do"] == "copy" and self.overlaps(c) and not self.is_load(c) and self.turns(c, loop):
-                after += self.drain(c)
-        return before, after
+        copies = [c for c in loop["body"] if c["do"] == "copy"]
+        early = [c for c in copies if self.ahead(c, loop)]
+        last = [c for c in copies if self.stores(c) and self.turns(c, loop)]
+        return self.first(early, start, end, name), [line for c in last for line in self.drain(c)]
 
     # Text -------------------------------------------------------------------------------------------------------
 
-    def first(self, c: Json, loop: Json, start: str, end: str, name: str) -> list[str]:
-        """Begin a load for the first iterations."""
-        ring = self.ring(c)
-        assert ring is not None
-        last = self.slots[ring["buffer"]] - 1
-        until = str(int(start) + last) if start.lstrip("-").isdigit() else f"{start} + {last}"
-        head = f"for (int64_t {name} = {start}; {name} < {end} && {name} < {until}; {name}++) {{"
-        return [head, *(INDENT + line for line in (*self.writer.lets(c), *self.start(c))), "}"]
+    def by_distance(self, copies: list[Json]) -> dict[int, list[Json]]:
+        """Loads by how many iterations ahead they are begun."""
+        out: dict[int, list[Json]] = {}
+        for c in copies:
+            out.setdefault(self.slots[c["target"]["buffer"]] - 1, []).append(c)
+        return out
 
-    def next(self, c: Json, loop: Json) -> list[str]:
-        """Begin a load for the iteration n - 1 after this one."""
-        ring = self.ring(c)
-        assert ring is not None
+    def started(self, copies: list[Json]) -> list[str]:
+        return [INDENT + line for c in copies for line in (*self.writer.lets(c), *self.start(c))]
+
+    def first(self, copies: list[Json], start: str, end: str, name: str) -> list[str]:
+        """Begin loads for the first iterations."""
+        out = []
+        for distance, mine in self.by_distance(copies).items():
+            if distance == 1:
+                out += [
+                    f"if ({start} < {end}) {{",
+                    f"{INDENT}const int64_t {name} = {start};",
+                    *self.started(mine),
+                    "}",
+                ]
+                continue
+            until = str(int(start) + distance) if start.lstrip("-").isdigit() else f"{start} + {distance}"
+            head = f"for (int64_t {name} = {start}; {name} < {end} && {name} < {until}; {name}++) {{"
+            out += [head, *self.started(mine), "}"]
+        return out
+
+    def next(self, copies: list[Json], loop: Json) -> list[str]:
+        """Begin loads for iterations after this one."""
         key, w = "var " + loop["var"], self.writer
-        name = w.names[key]
-        later = fresh([f"{name}_ahead"], w.taken)
-        end = w.ends[key]
-        w.names[key] = later
-        inside = [*w.lets(c), *self.start(c)]
-        w.names[key] = name
-        distance = self.slots[ring["buffer"]] - 1
-        return [
-            f"if ({name} + {distance} < {end}) {{",
-            f"{INDENT}const int64_t {later} = {name} + {distance};",
-            *(INDENT + line for line in inside),
-            "}",
-        ]
+        name, end, out = w.names[key], w.ends[key], []
+        later = fresh([f"{name}_ahead", f"next_{name}"], w.taken)
+        for distance, mine in self.by_distance(copies).items():
+            w.names[key] = later
+            inside = self.started(mine)
+            w.names[key] = name
+            out += [f"if ({name} + {distance} < {end}) {{", f"{INDENT}const int64_t {later} = {name} + {distance};"]
+            out += [*inside, "}"]
+        return out
 
     def wait(self, c: Json) -> list[str]:
         return [f"tw_dma_wait({c['number']}, {self.slot(c)}); /* {c['name']} */"]
@@ -180,8 +188,7 @@ class Copies:
         ring = self.ring(c)
         if ring is None:
             return "0"
-        text = self.writer.text(ring["slot"])
-        return text if text.isdigit() else f"(int32_t)({text})"
+        return self.writer.text(ring["slot"])
 
     def whole(self, c: Json) -> list[str]:
         """A copy where it stands: begun, and if it is synchronous waited for."""
@@ -205,12 +212,14 @@ class Copies:
             at, name = w.text(side["first"]), w.names["buffer " + side["buffer"]]
             return name if at == "0" else f"{name} + {w.expressions.within(side['first'], 13)}"
 
+        extents = words([w.text(e) for e in c["extents"]] or ["1"])
         return [
             "tw_dma_start(&(tw_copy){",
             f'{INDENT}.name = "{c["name"]}", .number = {c["number"]}, .slot = {self.slot(c)},',
             f"{INDENT}.target = {address(t)}, .source = {address(c['source'])},",
-            f"{INDENT}.element = {n}, .dims = {dims}, .extents = {words([w.text(e) for e in c['extents']] or ['1'])},",
-            f"{INDENT}.target_strides = {bytes_of(t)}, .source_strides = {bytes_of(c['source'])} }});",
+            f"{INDENT}.element = {n}, .dims = {dims}, .extents = {extents},",
+            f"{INDENT}.target_strides = {bytes_of(t)}, .source_strides = {bytes_of(c['source'])},",
+            "});",
         ]
 
     def loops(self, c: Json) -> list[str]:

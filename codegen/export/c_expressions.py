@@ -176,6 +176,8 @@ class Expressions:
     def comparison(self, e: Json) -> Text:
         op, (a, b) = e["op"], e["of"]
         t = type_of(a)
+        if t == "index":
+            return self.sides(op, a, b)
         if t in DTYPES and DTYPES[t].is_int and op[0] in "lg":
             ends = (DTYPES[t].low, DTYPES[t].high)
             if any(x.get("const") is not None and read_number(x["const"], False) in ends for x in (a, b)):
@@ -183,6 +185,23 @@ class Expressions:
                 return self.call(f"tw_l{op[1]}_{t}", *((a, b) if op[0] == "l" else (b, a)))
         least = EQUALITY if op in ("eq", "ne") else RELATION
         return f"{self.within(a, SHIFT + 1)} {_COMPARE[op]} {self.within(b, SHIFT + 1)}", least
+
+    def sides(self, op: str, a: Json, b: Json) -> Text:
+        """A comparison of sums, with no minus where that can be: `N > 16 * jo + ji`."""
+        terms = [*_terms(a, 1), *_terms(b, -1)]
+        number = sum(c for c, x in terms if x is None)
+        left, right = ([(abs(c), x) for c, x in terms if x is not None and c * sign > 0] for sign in (1, -1))
+        if not left and right:
+            left, right, number, op = right, left, -number, _TURNED[op]
+        if op == "ge" and number < 0:
+            op, number = "gt", number + 1
+        elif op == "lt" and number < 0:
+            op, number = "le", number + 1
+        texts = []
+        for some, more in ((left, max(number, 0)), (right, max(-number, 0))):
+            parts = [self.within(x, PRODUCT) if c == 1 else f"{self.within(x, PRODUCT)} * {c}" for c, x in some]
+            texts.append(" + ".join([*parts, *([str(more)] if more or not parts else [])]))
+        return f"{texts[0]} {_COMPARE[op]} {texts[1]}", EQUALITY if op in ("eq", "ne") else RELATION
 
     def choice(self, e: Json) -> Text:
         c, a, b = e["of"]
@@ -231,6 +250,24 @@ class Expressions:
 
     def positive(self, e: Json) -> bool:
         return "const" in e and read_number(e["const"], False) > 0
+
+
+_TURNED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def _terms(e: Json, sign: int) -> list[tuple[int, Any]]:
+    """The terms of a sum of indices with their factors; numbers stand with None."""
+    if "const" in e:
+        return [(sign * read_number(e["const"], False), None)]
+    op, of = e.get("op"), e.get("of", [])
+    if op in _SUMS:
+        return [*_terms(of[0], sign), *_terms(of[1], sign if op == "add" else -sign)]
+    if op == "neg":
+        return _terms(of[0], -sign)
+    if op == "mul" and "const" in of[1]:
+        factor = read_number(of[1]["const"], False)
+        return [(c * factor, x) for c, x in _terms(of[0], sign)]
+    return [(sign, e)]
 
 
 def _helper(op: str) -> str:

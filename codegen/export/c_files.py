@@ -7,7 +7,7 @@ from importlib import resources
 from tilewright.codegen.export.c_expressions import RESERVED, STORED, VALUES, comment, constant, fresh, identifier
 from tilewright.codegen.export.c_statements import INDENT, Statements
 from tilewright.codegen.export.expressions import Json
-from tilewright.codegen.export.touched import statements
+from tilewright.codegen.export.touched import mentions, statements, touched
 
 RUNTIME = "tilewright.h"
 
@@ -15,15 +15,18 @@ DMA = """\
 TW_WEAK void tw_dma_start(const tw_copy *copy)
 {
     int64_t at[64] = {0};
-    int32_t k;
+    int32_t k, dims = copy->dims;
     char *target = copy->target;
     const char *source = copy->source;
-    for (k = 0; k < copy->dims; k++)
+    size_t run = (size_t)copy->element;
+    for (k = 0; k < dims; k++)
         if (copy->extents[k] <= 0)
             return;
+    if (copy->target_strides[dims - 1] == copy->element && copy->source_strides[dims - 1] == copy->element)
+        run *= (size_t)copy->extents[--dims];
     for (;;) {
-        memcpy(target, source, (size_t)copy->element);
-        for (k = copy->dims - 1; k >= 0; k--) {
+        memcpy(target, source, run);
+        for (k = dims - 1; k >= 0; k--) {
             target += copy->target_strides[k];
             source += copy->source_strides[k];
             if (++at[k] < copy->extents[k])
@@ -136,15 +139,15 @@ class _Function:
             " * Exported by tilewright; mode " + d["mode"] + ". Compile with -std=c11 -ffp-contract=off.",
             " */",
         ]
-        lines += [f'#include "{name}.h"', '#include "tilewright.h"']
+        lines += [QUIET, f'#include "{name}.h"', '#include "tilewright.h"']
         if heap:
             lines += ["#include <stdlib.h>"]
-        lines += ["", QUIET]
+        lines += [""]
         if "copy" in used or heap:
             lines += [WEAK + "\n".join(([DMA] if "copy" in used else []) + ([ALLOCATE] if heap else [])) + "#endif", ""]
         lines += self._memories()
         for a in d["arguments"]:
-            if a["role"] == "const":
+            if a["role"] == "const" and a["name"] in touched(d["body"]):
                 lines += self._table(a)
         lines += [self._prototype(restrict=True), "{"]
         lines += [INDENT + line for line in self._unused()]
@@ -221,13 +224,16 @@ class _Function:
     def _unused(self) -> list[str]:
         """Parameters that the body does not use, said in C's way."""
         d = self.document
-        import re
-
-        words = set(re.findall(r"\w+", "\n".join([*self.lines, *(x for c in self.checks for x in c)])))
-        names = [self.names["buffer " + a["name"]] for a in d["arguments"]]
-        names += [self.names["scalar " + s["name"]] for s in d["scalars"]]
-        names += [self.names["size " + s["name"]] for s in d["sizes"] if s["value"] is None]
-        return [f"(void){n};" for n in names if n not in words]
+        of = [d["body"], d["requirements"]]
+        idle = [
+            self.names["buffer " + a["name"]]
+            for a in d["arguments"]
+            if a["role"] != "const" and a["name"] not in touched(d["body"])
+        ]
+        idle += [self.names["scalar " + s["name"]] for s in d["scalars"] if not mentions(of, "scalar", s["name"])]
+        sizes = [s["name"] for s in d["sizes"] if s["value"] is None]
+        idle += [self.names["size " + n] for n in sizes if not mentions(of, "size", n)]
+        return [f"(void){n};" for n in idle]
 
 
 __all__ = ["RESERVED", "RUNTIME", "files"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,10 @@ from tilewright.codegen import loops as L
 from tilewright.codegen.compile import completed
 from tilewright.codegen.export.document import About, document
 from tilewright.codegen.export.expressions import Json
+from tilewright.codegen.export.printing import dumps
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.lower import Request, lower
+from tilewright.codegen.tidy import tidy
 from tilewright.hw import Compute, Dma, Machine, Memory, Provenance, load_machine
 from tilewright.hw.machine import memory_names
 from tilewright.lang import ir
@@ -78,7 +79,7 @@ def export(
         from tilewright.codegen.export.c_files import files
 
         return Export(files(made), made)
-    return Export({f"{p.name}.json": json.dumps(made, indent=1) + "\n"}, made)
+    return Export({f"{p.name}.json": dumps(made)}, made)
 
 
 def made_document(
@@ -88,11 +89,13 @@ def made_document(
     if sizes:
         check_sizes(p, sizes)
     full = completed(p, schedule, mode)
-    on = load_machine(machine) if isinstance(machine, str) else machine
+    given = machine if machine is not None else getattr(schedule, "machine", None)
+    on = load_machine(given) if isinstance(given, str) else given
     known = on or any_machine(full.state, mode)
     classes = (CONTIGUOUS,) * len(argument_roles(p))
     symbol = abi.symbol(p.name, "export")
     program = lower(Request(full.state, mode, symbol, classes, native=False, machine=known, sizes=sizes)).program
+    program = replace(program, body=tidy(program.body))
     _check_requirements(p, program, full.state, mode)
     alignments = {} if on is None else {n: max(m.alignment, 16) for m in on.memories for n in memory_names(m)}
     about = About(p, full.state, mode, str(full), dict(sizes or {}), on.name if on else None, alignments)

@@ -26,6 +26,12 @@ def writes(s: Json) -> set[str]:
     return {b for t in statements([s]) for b in _written(t)}
 
 
+def touched(body: list[Json]) -> set[str]:
+    """Buffers that a list of statements reads, writes or prefetches."""
+    hinted = {s["buffer"] for s in statements(body) if s["do"] == "prefetch"}
+    return {b for s in body for b in reads(s) | writes(s)} | hinted
+
+
 def _read(s: Json) -> Iterator[str]:
     if s["do"] == "copy":
         yield s["source"]["buffer"]
@@ -62,4 +68,4 @@ def mentions(value: Any, kind: str, name: str) -> bool:
     return False
 
 
-__all__ = ["mentions", "reads", "statements", "writes"]
+__all__ = ["mentions", "reads", "statements", "touched", "writes"]

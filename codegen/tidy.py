@@ -1,0 +1,146 @@
+"""Index expressions in fewer words: minima, maxima and comparisons that the ranges of the loops around decide.
+
+LLVM does as much for machine code; this is for programs that people and other compilers read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.codegen import loops as L
+from tilewright.lang import ir, simplify
+from tilewright.lang.intervals import Interval
+from tilewright.lang.ir import COMPARISONS, Node, integer
+from tilewright.lang.types import index
+from tilewright.schedule.prove import Facts
+from tilewright.schedule.ranges import as_ge0
+
+ONE = integer(1)
+
+
+def tidy(s: L.Stmt) -> L.Stmt:
+    """The statements with what is decided by the loops and conditions around put in; what never runs, or does nothing,
+    is gone."""
+    made = _tidy(s, Facts())
+    return _without_idle(made, _used(made))
+
+
+NOTHING = L.Block(())
+
+
+def _used(s: L.Stmt) -> set[L.Buffer]:
+    """The buffers that anything in a statement is about, but for their allocation."""
+    found: set[L.Buffer] = set()
+
+    def loaded(roots: tuple[Node, ...]) -> tuple[Node, ...]:
+        found.update(n.attr[0] for n in ir.postorder(roots) if n.op in ("load", "load_if"))
+        return roots
+
+    L.map_values(s, loaded)
+    for t in L.walk(s):
+        match t:
+            case L.Store(targets):
+                found.update(b for b, _ in targets)
+            case L.Prefetch(b):
+                found.add(b)
+            case L.Section(transfers=transfers):
+                found.update(v.buffer for x in transfers for v in (x.source, x.target))
+            case L.Call():
+                found.update(v.buffer for v in t.views)
+    return found
+
+
+def _without_idle(s: L.Stmt, used: set[L.Buffer]) -> L.Stmt:
+    """The statements without those that have nothing in them, and without buffers that are not used."""
+    match s:
+        case L.Block(statements):
+            return L.block(*(_without_idle(t, used) for t in statements))
+        case L.If(then=then, otherwise=otherwise):
+            yes = _without_idle(then, used)
+            no = None if otherwise is None else _without_idle(otherwise, used)
+            if _idle(yes) and (no is None or _idle(no)):
+                return NOTHING
+            return replace(s, then=yes, otherwise=None if no is None or _idle(no) else no)
+        case L.For(body=body) | L.Section(body=body) | L.Turn(body=body) | L.Allocate(body=body):
+            inner = _without_idle(body, used)
+            if isinstance(s, L.Allocate) and s.buffer not in used:
+                return inner
+            return NOTHING if _idle(inner) else replace(s, body=inner)
+    return s
+
+
+def _idle(s: L.Stmt) -> bool:
+    return isinstance(s, L.Block) and not s.statements
+
+
+def _tidy(s: L.Stmt, facts: Facts) -> L.Stmt:
+    match s:
+        case L.Block(statements):
+            return L.block(*(_tidy(t, facts) for t in statements))
+        case L.For(start=start, stop=stop, body=body):
+            start, stop = _values((start, stop), facts)
+            if facts.nonnegative(simplify.sub(start, stop)):
+                return NOTHING
+            inside = facts.entering(s.var, Interval(start, simplify.sub(stop, ONE)))
+            return replace(s, start=start, stop=stop, body=_tidy(body, inside))
+        case L.If(condition, then, otherwise):
+            (c,) = _values((condition,), facts)
+            if c.op == "const":
+                return _tidy(then, facts) if c.attr else NOTHING if otherwise is None else _tidy(otherwise, facts)
+            no = None if otherwise is None else _tidy(otherwise, facts)
+            return replace(s, condition=c, then=_tidy(then, facts.where(c)), otherwise=no)
+        case L.Section(body=body):
+            return s.replaced(_tidy(body, facts), _values(s.nodes, facts))
+        case L.Turn(slot=slot, body=body):
+            (slot,) = _values((slot,), facts)
+            return replace(s, slot=slot, body=_tidy(body, facts))
+        case L.Allocate(body=body):
+            return replace(s, body=_tidy(body, facts))
+    return L.map_values(s, lambda roots: _values(roots, facts)) if isinstance(s, (L.Store, L.Prefetch)) else s
+
+
+def _values(roots: tuple[Node, ...], facts: Facts) -> tuple[Node, ...]:
+    def one(n: Node, args: tuple[Node, ...]) -> Node:
+        if n.op in ("min", "max") and n.dtype is index:
+            a, b = args
+            difference = simplify.sub(a, b) if n.op == "max" else simplify.sub(b, a)
+            if facts.nonnegative(difference):
+                return a
+            if facts.nonnegative(simplify.neg(difference)):
+                return b
+        made = ir.rebuild(n, args)
+        if made.op == "add" and made.dtype is index:
+            return _drawn_in(made)
+        if made.op in COMPARISONS and made.args[0].dtype is index:
+            return _decided(made, facts)
+        return made
+
+    return ir.transform(roots, one)
+
+
+def _drawn_in(n: Node) -> Node:
+    """`min(a, b) + c` as `min(a + c, b + c)` where that is shorter."""
+    terms, _ = simplify.linear(n)
+    extremes = [t for t, k in terms.items() if k == 1 and t.op in ("min", "max")]
+    if len(extremes) != 1:
+        return n
+    rest = simplify.sub(n, extremes[0])
+    a, b = (simplify.add(x, rest) for x in extremes[0].args)
+    made = (simplify.minimum if extremes[0].op == "min" else simplify.maximum)(a, b)
+    return made if _size(made) < _size(n) else n
+
+
+def _size(n: Node) -> int:
+    return sum(1 for _ in ir.postorder((n,)))
+
+
+def _decided(c: Node, facts: Facts) -> Node:
+    positive = as_ge0(c)
+    if positive is None:
+        return c
+    if facts.nonnegative(positive):
+        return ir.TRUE
+    return ir.FALSE if facts.nonnegative(simplify.neg(simplify.add(positive, ONE))) else c
+
+
+__all__ = ["tidy"]
