@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import fields
@@ -80,7 +81,7 @@ def inside(recorded, run) -> None:
         if buffer in low:
             assert high[buffer] - low[buffer] <= n
     arguments = sorted((low[n], high[n]) for n in names if n in low and names.count(n) == 1)
-    assert all(a[1] <= b[0] for a, b in zip(arguments, arguments[1:], strict=False))
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(arguments))
 
 
 def test_the_stream_of_a_plain_nest():
@@ -183,7 +184,7 @@ def test_a_mask_with_holes(lanes, n):
         s["f.update"].vectorize("i", lanes)
     recorded, run = accesses(s, {"N": n}, SMALL, {"a": a})
     base = min(at for buffer, at, _, _ in recorded if buffer == "out.f")
-    wanted = Counter({k: 1 for k in range(n)}) + Counter(np.flatnonzero(a > 100).tolist())
+    wanted = Counter(dict.fromkeys(range(n), 1)) + Counter(np.flatnonzero(a > 100).tolist())
     got = Counter(at - base + x for buffer, at, size, write in recorded if write for x in range(size))
     assert got == wanted
     assert (run.result == np.where(a > 100, 9, 7)).all()
@@ -213,7 +214,7 @@ def test_temporaries_nest_behind_the_arguments():
     s["C.update"].split("i", "io", "ii", 4)
     s.cache_read("A", at="C.update.io", memory="main")
     s.cache_read("B", at="C.update.ii", memory="main")
-    recorded, run = accesses(s, {"M": 8, "N": 5, "K": 3}, SMALL)
+    recorded, _run = accesses(s, {"M": 8, "N": 5, "K": 3}, SMALL)
     first = {b: min(at for name, at, _, _ in recorded if name == b) for b in {e[0] for e in recorded}}
     assert first["A"] == 4096 and first["B"] == 8192 and first["out.C"] == 12288
     outer, inner = ("A_C", "B_C")
