@@ -55,6 +55,7 @@ def complete(schedule: Schedule, mode: str = "contract", registers: Registers | 
                 _loops(full, full.state.stages[key], mode, registers or host_registers(), b)
             except ScheduleError:  # against what the user said: then the stage stays plain
                 full.directives, full.state = before
+    full.added = len(full) - len(schedule)
     return full
 
 

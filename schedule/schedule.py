@@ -45,6 +45,7 @@ class Schedule:
         self.machine = _machine(machine)
         self.directives: tuple[Directive, ...] = ()
         self.state: State = initial_state(pipeline)
+        self.added = 0  # the default schedule's directives among them, which are the last ones
 
     # Directives -----------------------------------------------------------------------------------------------
 
@@ -269,7 +270,7 @@ class Schedule:
         self._told(lambda: check(self.state, self.directives, self.machine if capacity else None, self._what_would_fit))
 
     def _what_would_fit(self, memory: str) -> tuple[Proposal, ...]:
-        """Changes after which the buffers of known size fit."""
+        """Changes of the user's directives after which the buffers of known size fit."""
         from tilewright.hw import footprints
         from tilewright.schedule.build import build_nest
         from tilewright.schedule.fitting import proposals
@@ -285,7 +286,7 @@ class Schedule:
             s.check(capacity=False)
             return measure(s)
 
-        return proposals(self, memory, measure, verify)
+        return proposals(self.prefix(len(self) - self.added), memory, measure, verify)
 
     def _told(self, what: Callable[[], Any]) -> Any:
         """The result of something that builds the nest. What is refused then names the directive that promised it."""

@@ -166,6 +166,18 @@ def test_nothing_is_proposed_where_nothing_helps() -> None:
     assert "shrink" in str(e.value)
 
 
+def test_the_default_schedule_is_not_what_changes() -> None:
+    s = matmul.schedule(machine=toy(8192))
+    s["C.update"].split("k", "ko", "ki", 64).split("j", "jo", "ji", 64).reorder("jo", "ko", "i", "ki", "ji")
+    s.cache_read("B", at="C.update.ko", memory="spm")
+    with pytest.raises(CapacityError) as e:
+        matmul.compile(s)
+    lines = [line for p in e.value.proposals for line in p.lines]
+    assert any("split k -> ko, ki by 32" in line for line in lines)
+    assert all(line.split()[0] in ("C.update:", "split") for line in lines)
+    matmul.compile(e.value.proposals[0].schedule)
+
+
 def test_every_slot_of_a_ring_counts_when_a_schedule_is_checked() -> None:
     staged(toy(3 * 65_536), slots=1).check()
     assert refused(staged(toy(3 * 65_536), slots=2)).footprint.peak == 4 * 65_536
