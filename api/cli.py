@@ -6,6 +6,7 @@ import argparse
 import ast
 import json
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -88,8 +89,10 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     made = command("show", _show, "print algorithm, schedule, loop nest and buffers",
-                   "With all sizes given, buffers have their bytes.")  # fmt: skip
+                   "With all sizes given, buffers have their bytes. With a machine the nest is shown alone, and beside each "
+                   "line what it cost there.")  # fmt: skip
     _about_kernel(made)
+    made.add_argument("--machine", metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file")
 
     made = command("verify", _verify, "check the values after every directive of a schedule against the reference",
                    "Without sizes small odd ones are taken. The exit code is 1 if values differ.")  # fmt: skip
@@ -102,8 +105,8 @@ def _parser() -> argparse.ArgumentParser:
         "--machine", required=True, metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file"
     )
 
-    made = command("account", _account, "print what a run does on a machine: counts, footprint and time, without running it",
-                   "With --save the figures are locked in a file; with --check the exit code is 1 if any has moved.")  # fmt: skip
+    made = command("account", _account, "print what a run does on a machine: counts, footprint, time",
+                   "--save locks the figures in a file; with --check the exit code is 1 if any has moved.")  # fmt: skip
     _about_kernel(made)
     add_account_options(made)
 
@@ -240,8 +243,13 @@ def _demo(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace) -> int:
     from tilewright.commands import show
 
-    found = show(args.target, **_options(args))
-    _print(args, found, found.as_json)
+    found = show(args.target, machine=args.machine, **_options(args))
+    if args.json:
+        print(json.dumps(found.as_json(), indent=2))
+        return GOOD
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    print(found.text(width, colour=terminal and not os.environ.get("NO_COLOR")))
     return GOOD
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.commands.targets import UsageError, check_sizes, find_target
+from tilewright.commands.targets import Target, UsageError, check_sizes, find_target
 from tilewright.kernels import Kernel
 from tilewright.lang.errors import ArgumentError
 from tilewright.lang.intervals import bounds
@@ -17,6 +17,9 @@ from tilewright.lang.values import index_value
 from tilewright.schedule.printer import print_extents
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.view import BufferFacts, LoopView
+
+if TYPE_CHECKING:
+    from tilewright.hw import Account, Machine
 
 __all__ = ["BufferRow", "LoopRow", "Shown", "UsageError", "show"]
 
@@ -50,7 +53,8 @@ class BufferRow:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What `show` finds. `default` are the directives that the default schedule adds, as text."""
+    """What `show` finds. `default` are the directives that the default schedule adds, as text; `account` is what the nest
+    costs on the machine that was named."""
 
     kernel: str
     digest: str
@@ -62,8 +66,16 @@ class Shown:
     nest: str
     loops: tuple[LoopRow, ...]
     buffers: tuple[BufferRow, ...]
+    account: Account | None = None
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, width: int | None = None, colour: bool = False) -> str:
+        """What is to be seen: with a machine the nest alone, and what each of its lines cost there (as `AnnotatedNest.text`
+        has it)."""
+        if self.account is not None:
+            return self.account.nest.text(*([] if width is None else [width]), colour=colour)
         parts = [self.algorithm.rstrip()]
         if self.schedule_name != "default":
             parts.append(f"# schedule: {self.schedule_name}\n{self.schedule}")
@@ -87,15 +99,17 @@ def show(
     statics: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     mode: str | None = None,
+    machine: Machine | str | None = None,
 ) -> Shown:
-    """Algorithm, schedule, loop nest and buffers of `FILE[:KERNEL]` or a kernel. With all `sizes`, buffers have bytes.
+    """Algorithm, schedule, loop nest and buffers of `FILE[:KERNEL]` or a kernel. With all `sizes`, buffers have bytes. On a
+    `machine` (then all sizes are needed) the nest is shown with what each line cost.
 
-    Raises what `find_target` does, and what checking the schedule raises.
+    Raises what `find_target` does, what checking the schedule raises, and with a machine what making an account raises.
     """
     from tilewright.schedule.text import print_directives
 
     t = find_target(target, schedule, statics, dtypes)
-    known = check_sizes(t.pipeline, sizes) if sizes else None
+    known = check_sizes(t.pipeline, sizes or {}) if sizes or machine is not None else None
     full = t.complete(mode)
     own = len(t.schedule) if t.schedule is not None else 0
     added = full.directives[own:]
@@ -114,7 +128,15 @@ def show(
         nest=str(view),
         loops=loops,
         buffers=tuple(_buffer(b, view, t.pipeline, known) for b in view.buffers),
+        account=None if machine is None or known is None else _account(t, machine, known, mode),
     )
+
+
+def _account(t: Target, machine: Machine | str, sizes: Mapping[str, int], mode: str | None) -> Account:
+    from tilewright.views.accounts import account_of, as_machine
+
+    s = Schedule(t.pipeline) if t.schedule is None else t.schedule
+    return account_of(s, as_machine(machine, s), sizes, mode or t.kernel.mode)
 
 
 def _buffer(b: BufferFacts, view: LoopView, p: Pipeline, sizes: Mapping[str, int] | None) -> BufferRow:
