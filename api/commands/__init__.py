@@ -5,6 +5,7 @@
     commands.show("examples/matmul.py", schedule="expert").buffers
     commands.verify("examples/matmul.py", schedule="expert").ok
     commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
+    commands.account("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).footprint
     commands.count("examples/matmul.py", sizes=dict(M=64, N=64, K=64)).evaluations
     commands.export("examples/matmul.py", schedule="expert", to="c").files
     commands.explain("examples/matmul.py", schedule="tiled", machine="toy", sizes=dict(M=64, N=64, K=64)).steps
@@ -12,6 +13,7 @@
 The demonstration is `tilewright.demo.demo`.
 """
 
+from tilewright.commands.account import account, read_lock
 from tilewright.commands.cache import CacheReport, cache, cache_clear
 from tilewright.commands.count import count
 from tilewright.commands.export import export
@@ -23,6 +25,6 @@ from tilewright.commands.verify import Step, Verification, verify
 from tilewright.commands.views import compare, explain, sweep
 
 __all__ = [
-    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "cache", "cache_clear", "compare",
-    "count", "explain", "export", "find_target", "machines", "show", "simulate", "sweep", "verify",
+    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "account", "cache", "cache_clear", "compare",
+    "count", "explain", "export", "find_target", "machines", "read_lock", "show", "simulate", "sweep", "verify",
 ]  # fmt: skip

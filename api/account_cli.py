@@ -1,0 +1,135 @@
+"""The command line's `account` and `roofline`: figures of a simulated run, their locks, pictures and traces."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tilewright.lang.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.hw import Account, Machine
+
+GOOD, FAILED = 0, 1
+_MACHINE = "a preset (see `tilewright machines`) or a TOML file (default: the one that the schedule is bound to)"
+
+
+def add_account_options(made: argparse.ArgumentParser) -> None:
+    """The options of `account` beside those of every command about a kernel."""
+    made.add_argument("--machine", metavar="NAME", help=_MACHINE)
+    locks = made.add_mutually_exclusive_group()
+    locks.add_argument("--save", metavar="LOCK", help="write the figures to this file, to be checked against later")
+    locks.add_argument(
+        "--check", metavar="LOCK", help="say which figures have moved since; the exit code is 1 if some have "
+        "(sizes and machine are the lock's where they are not given)",
+    )  # fmt: skip
+    made.add_argument(
+        "--tolerance", metavar="KIND=X,...", help="how far figures may move, such as bytes=0,cycles=1%%,footprint=64"
+    )
+    made.add_argument("--trace", metavar="FILE", help="write Chrome trace events for Perfetto (FILE.gz: compressed)")
+    made.add_argument(
+        "--timeline", metavar="PICTURE", help="draw what worked, waited and copied when (.png, .svg, .pdf)"
+    )
+    made.add_argument("--occupancy", metavar="PICTURE", help="draw how full each memory was over time")
+
+
+def add_roofline_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--machine", metavar="NAME", help=_MACHINE)
+    made.add_argument("-o", "--out", metavar="PICTURE", help="draw it as well (.png, .svg, .pdf)")
+
+
+def run_account(args: argparse.Namespace, options: dict[str, Any]) -> int:
+    """Carry out `account`; `options` are those of every command about a kernel."""
+    from tilewright.commands.account import read_lock
+    from tilewright.hw import parse_tolerances
+
+    lock = read_lock(args.check) if args.check else None
+    tolerances = parse_tolerances(args.tolerance or "")
+    if args.tolerance is not None and lock is None:
+        raise _usage("--tolerance says how far figures may move from those of a lock", "give one: --check LOCK")
+    if lock is not None:
+        options["sizes"] = options["sizes"] or dict(lock.sizes)
+    machine, found = _account(args, options, lock.machine if lock is not None else None)
+    _draw(args, found, machine)
+    if lock is not None:
+        return _check(args, found, lock.check(found, tolerances), sum(map(len, lock.figures.values())))
+    if args.save:
+        return _save(args, found)
+    print(found.to_json() if args.json else found)
+    return GOOD
+
+
+def run_roofline(args: argparse.Namespace, options: dict[str, Any]) -> int:
+    """Carry out `roofline`."""
+    machine, found = _account(args, options, None)
+    line = found.roofline(machine)
+    if args.out:
+        _written(args.out, lambda: line.save(args.out))
+    print(line.to_json() if args.json else line)
+    return GOOD
+
+
+def _account(args: argparse.Namespace, options: dict[str, Any], locked: str | None) -> tuple[Machine, Account]:
+    """The machine (that of the command, of the lock, or of the schedule) and the account on it."""
+    from tilewright.commands.account import account, machine_for
+    from tilewright.commands.targets import find_target
+
+    t = find_target(args.target, *(options.pop(name) for name in ("schedule", "statics", "dtypes")))
+    machine = machine_for(args.machine or locked, t)
+    return machine, account(t, machine=machine, **options)
+
+
+def _usage(problem: str, hint: str) -> TilewrightError:
+    from tilewright.commands import UsageError
+
+    return UsageError(problem, code="usage.option", hint=hint)
+
+
+def _written(path: str, write: Any) -> None:
+    """Write a file that the user named, and say so where it does not disturb what is printed."""
+    try:
+        write()
+    except OSError as e:
+        raise _usage(f"can't write {path}: {e.strerror}", "give the name of a file that can be written") from None
+    print(f"{path} written", file=sys.stderr)
+
+
+def _draw(args: argparse.Namespace, found: Account, machine: Machine) -> None:
+    if args.trace:
+        _written(args.trace, lambda: found.save_trace(args.trace, machine))
+    if args.timeline:
+        _written(args.timeline, lambda: found.save_timeline(args.timeline, machine))
+    if args.occupancy:
+        _written(args.occupancy, lambda: found.save_occupancy(args.occupancy, machine))
+
+
+def _save(args: argparse.Namespace, found: Account) -> int:
+    from pathlib import Path
+
+    from tilewright.hw import Lock
+
+    lock = Lock.of(found)
+    _written(args.save, lambda: Path(args.save).write_text(lock.text(), encoding="utf-8"))
+    n = sum(map(len, lock.figures.values()))
+    print(json.dumps({"saved": args.save, "figures": n}, indent=2) if args.json else f"{n} figures locked")
+    return GOOD
+
+
+def _check(args: argparse.Namespace, found: Account, moved: tuple[Any, ...], locked: int) -> int:
+    from dataclasses import asdict
+
+    from tilewright.hw.lock import differences_text
+    from tilewright.hw.render.account_tables import heading
+
+    if args.json:
+        print(json.dumps({"lock": args.check, "ok": not moved, "differences": list(map(asdict, moved))}, indent=2))
+    elif moved:
+        print(
+            f"{heading(found)}: {len(moved)} difference{'s' * (len(moved) > 1)} to the {locked} figures of {args.check}\n"
+        )
+        print(differences_text(moved))
+    else:
+        print(f"{heading(found)}: all {locked} figures are as locked in {args.check}")
+    return FAILED if moved else GOOD
