@@ -40,9 +40,12 @@ class Number:
 def proposals(schedule: Schedule, memory: str, measure: Measure, verify: Measure | None = None) -> tuple[Proposal, ...]:
     """Changes of a schedule that does not fit `memory`, after which everything fits, the smallest first.
 
-    `measure` is asked often, `verify` (by default the same) once for each proposal. Empty where nothing helps.
+    `measure` is asked often, `verify` (by default the same) once for each proposal; where it does not agree with any of
+    them, the search is done with it alone. Empty where nothing helps.
     """
-    return _Search(schedule, memory, measure, verify or measure).found()
+    if verify is None:
+        return _Search(schedule, memory, measure, measure).found()
+    return _Search(schedule, memory, measure, verify).found() or _Search(schedule, memory, verify, verify).found()
 
 
 class _Search:
