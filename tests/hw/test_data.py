@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -81,3 +82,10 @@ def test_no_json_leads_to_another_error(data) -> None:
         Account.from_json(json.dumps(head | data if isinstance(data, dict) else data))
     except AccountError as e:
         assert e.code.startswith("account.")
+
+
+def test_the_page_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "account.md").read_text(encoding="utf-8")
+    definitions = {"Account": SCHEMA} | SCHEMA["$defs"]
+    missing = [f"{name}.{f}" for name, d in definitions.items() for f in d["properties"] if f"`{f}`" not in page]
+    assert not missing
