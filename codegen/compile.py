@@ -443,9 +443,6 @@ def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[
 
     @functools.cache
     def state() -> State:
-        from tilewright.schedule.check import reassociated_at
-        from tilewright.schedule.default import complete
-        from tilewright.schedule.schedule import Schedule
 
         return completed(p, schedule, mode).state
 

@@ -14,6 +14,7 @@ from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.values import index_value
 
+PAGE = 4096  # bytes; arenas of different memories share none
 Env = Mapping[str, Any]
 Loops = tuple[tuple[L.For, Interval], ...]
 
@@ -54,9 +55,19 @@ def program_footprints(program: L.Program, machine: Machine, env: Env) -> tuple[
     return tuple(replace(f, arena=ends[f.memory]) for f in footprints(machine, points))
 
 
-def offsets(program: L.Program, machine: Machine, env: Env) -> dict[str, int]:
-    """The offset of every buffer in its memory's arena, by its name."""
-    return {live[-1].name: live[-1].offset or 0 for _, live in live_points(program, machine, env)}
+def arenas(program: L.Program, machine: Machine, env: Env) -> tuple[dict[str, int], int]:
+    """Where the buffers in scratchpads lie if one memory holds the arenas of all, by their names; how large that is."""
+    starts: dict[str, int] = {}
+    size = 0
+    for f in program_footprints(program, machine, env):
+        if machine.memory(f.memory).kind == "scratchpad":
+            starts[f.memory], size = size, size + align_up(f.arena or 0, PAGE)
+    places: dict[str, int] = {}
+    for _, live in live_points(program, machine, env):
+        memory = machine.memory(live[-1].memory).name
+        if memory in starts:
+            places[live[-1].name] = starts[memory] + (live[-1].offset or 0)
+    return places, size
 
 
 def _placed(b: L.Buffer, loops: Loops, machine: Machine, env: Env, live: list[LiveBuffer]) -> LiveBuffer:
@@ -100,4 +111,4 @@ def largest(n: Node, loops: Loops, env: Env, name: str) -> int:
     return max(0, index_value(top, env))
 
 
-__all__ = ["live_points", "offsets", "program_footprints"]
+__all__ = ["arenas", "live_points", "program_footprints"]

@@ -16,11 +16,11 @@ from tilewright.codegen.cpu_caches import Drive, bases
 from tilewright.codegen.emit import RECORD_HEAD, Tally, counter_count, decode_counters, emit, record_layout
 from tilewright.codegen.emit.ledger import Ledger
 from tilewright.codegen.entry import invoke, scalar_slot
+from tilewright.codegen.footprint import PAGE
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.jit import load
 from tilewright.codegen.lower import Request, lower
 from tilewright.codegen.physical import pack, physical_shape, unpack
-from tilewright.hw.machine import Machine
 from tilewright.lang.binding import Bound, bind, index_value
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
@@ -39,30 +39,38 @@ class Run:
     counts: tuple[int, ...] = ()  # of a run on a machine, in the order of the ledger
 
 
+def _aligned(size: int) -> np.ndarray:
+    """Bytes that start at a page; what nobody has written is no number by accident."""
+    whole = np.full(size + PAGE, 0xA5, np.uint8)
+    start = -whole.ctypes.data % PAGE
+    return whole[start : start + size + 1]
+
+
 def run(
     p: Pipeline, state: State, sizes: Mapping[str, int], mode: str, inputs: Mapping[str, Any],
     before: Callable[[L.Program, Bound], None] = lambda program, bound: None,
     recorded: tuple[str, ...] = (), room: int = 0, drive: Drive | None = None,
-    machine: Machine | None = None, keep: Callable[[L.Program], Ledger] | None = None,
+    program: L.Program | None = None, ledger: Callable[[Bound], tuple[Ledger, int]] | None = None,
 ) -> Run:  # fmt: skip
     """Run `p` on contiguous arrays; inputs that are missing are made up (repeatable random values).
 
     `before` sees the program before anything runs. What the stages `recorded` store is recorded, in order, up to `room`
-    stores. What `drive` makes of the program is driven by its accesses (see `emit.driven`). On a `machine` the counters
-    are those of the ledger that `keep` makes of the program.
+    stores. What `drive` makes of the program is driven by its accesses (see `emit.driven`). `program` is what
+    was lowered for a machine: its counters are those of the `ledger`, which needs so many bytes for arenas.
     """
     from tilewright.lang.samples import random_inputs
 
     values = {**random_inputs(p, sizes, seed=0), **inputs}
     bound = bind(p, (), values, dict(sizes))
-    classes = (CONTIGUOUS,) * len(argument_roles(p))
     symbol = abi.symbol(p.name, "instrumented")
-    program = lower(Request(state, mode, symbol, classes, native=False, machine=machine)).program
+    if program is None:
+        classes = (CONTIGUOUS,) * len(argument_roles(p))
+        program = lower(Request(state, mode, symbol, classes, native=False)).program
     before(program, bound)
-    ledger = None if keep is None else keep(program)
+    kept, room_of_arenas = (None, 0) if ledger is None else ledger(bound)
     driven = None if drive is None else drive(program)
     text = emit(
-        program, instrument=True, recorded=recorded, driver=None if driven is None else driven.driver, ledger=ledger
+        program, instrument=True, recorded=recorded, driver=None if driven is None else driven.driver, ledger=kept
     )
     record = np.zeros(RECORD_HEAD + (room + 1) * record_layout(program, recorded).words, np.int64)
     record[1] = room
@@ -75,16 +83,17 @@ def run(
         np.empty(n if m is None else physical_shape(m, n), o.dtype.np)
         for o, n, m in zip(p.outputs, shapes, given, strict=True)
     ]
-    counters = np.zeros(max(1, counter_count(program) if ledger is None else len(ledger.keys)), np.int64)
+    counters = np.zeros(max(1, counter_count(program) if kept is None else len(kept.keys)), np.int64)
     arrays = [np.ascontiguousarray(bound.arrays[a.name]) for a in p.arrays]
     arrays = [
         pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)
     ]
     data = [*arrays, *(np.ascontiguousarray(t.values) for t in p.tables), *outputs]
+    arenas = _aligned(room_of_arenas)
     last = [] if driven is None else [driven.state, bases(d.nbytes for d in data)]
     with stages.running(runtime.context(1)) as context:
         code = invoke(
-            library.address(symbol), ctypes.addressof(context), [*data, counters, record, *last],
+            library.address(symbol), ctypes.addressof(context), [*data, counters, record, *last, arenas],
             [bound.sizes[n] for n in p.sizes],
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
         )  # fmt: skip
@@ -94,6 +103,6 @@ def run(
         driven.finish()
     logical = [v if m is None else unpack(v, m, n) for v, n, m in zip(outputs, shapes, given, strict=True)]
     result = structured(p.structure, logical)
-    if ledger is not None:
-        return Run(program, bound, Tally(), result, record, tuple(counters.tolist()[: len(ledger.keys)]))
+    if kept is not None:
+        return Run(program, bound, Tally(), result, record, tuple(counters.tolist()[: len(kept.keys)]))
     return Run(program, bound, decode_counters(program, counters.tolist()), result, record)

@@ -8,6 +8,7 @@ from tilewright.codegen.abi import FIRST_REQUIREMENT
 from tilewright.codegen.emit.builder import value_type
 from tilewright.codegen.emit.counters import COUNTERS
 from tilewright.codegen.emit.driven import DRIVER, base_position, define_driver
+from tilewright.codegen.emit.ledger import ARENAS
 from tilewright.codegen.emit.parallel import arguments, finish, signature
 from tilewright.codegen.emit.recorder import RECORD
 from tilewright.codegen.emit.region import Region, Shared
@@ -38,6 +39,8 @@ class Entry(Region):
             return self._element("ptr", "%data", len(program.arguments) + 1)
         if key == DRIVER:
             return self._element("ptr", "%data", len(program.arguments) + 2)
+        if key == ARENAS:
+            return self._element("ptr", "%data", len(program.arguments) + (2 if self.shared.driver is None else 4))
         if isinstance(key, tuple):
             bases = self._element("ptr", "%data", len(program.arguments) + 3)
             return self._element("i64", bases, base_position(program, key))

@@ -307,10 +307,11 @@ def lane_addresses(r: Region, b: Buffer, a: Access) -> list[str]:
     return out
 
 
-def alignment(b: Buffer, terms: Terms, const: int) -> int:
-    """What alignment of an access is certain (bytes). Only temporaries are known to start at a multiple of 64."""
+def alignment(r: Region, b: Buffer, terms: Terms, const: int) -> int:
+    """What alignment of an access is certain (bytes). Only temporaries are known to start at a multiple of 64; those in
+    arenas start where a machine wants them."""
     size = b.dtype.bytes
-    if b.argument is not None:
+    if b.argument is not None or b in r.arenas:
         return size
     bits = _MEMORY_ALIGNMENT | (const * size)
     for _, c in terms:

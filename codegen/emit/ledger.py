@@ -7,11 +7,12 @@ engines count their box, whatever loops do them in the code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.emit.array import relayed, share_access, share_box
 from tilewright.codegen.emit.conditions import by_data, here, meaning
 from tilewright.codegen.emit.index import Access
 from tilewright.codegen.emit.region import Region, Value
@@ -24,6 +25,11 @@ from tilewright.lang.ir import Node, integer
 LOADS, STORES, POINTS, CONFLICTS, VISITS, TRIPS, HANDS, MOVED = (
     "loads", "stores", "points", "conflicts", "visits", "trips", "hands", "moved",
 )  # fmt: skip
+SHARED_LOADS, SHARED_STORES = "shared loads", "shared stores"
+_SHARED = {LOADS: SHARED_LOADS, STORES: SHARED_STORES}
+
+
+ARENAS = "arenas"  # the memory in which the arenas of all memories lie
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +38,9 @@ class Key:
 
     `loads` and `stores`: elements of a buffer (`first`: start values of a reduction). `points`: evaluations that do
     these `operations` each, `lanes` at a time, inside of spatial loops or not. `conflicts`: cycles that accesses to a
-    buffer wait for banks. `visits` and `trips` of a loop; `hands`: copies by hand that were begun, and the elements that
-    they `moved`.
+    buffer wait for banks. `shared loads` and `shared stores`: of those to the buffer, what another element of an
+    array makes as well (`again`: taken off too often). `visits` and `trips` of a loop; `hands`: copies by hand that
+    were begun, and the elements that they `moved`. `hand`: accesses of such a copy inwards (1) or outwards (-1).
     """
 
     kind: str
@@ -45,6 +52,8 @@ class Key:
     operations: Operations = ()
     lanes: int = 1
     spatial: bool = False
+    hand: int = 0
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -62,17 +71,21 @@ def _charges(block: _Block) -> Iterator[T.Charge]:
 
 
 class Ledger:
-    """The counters of a program on a machine, and its tree. `problem` says why there is no skeleton, if so."""
+    """The counters of a program on a machine, and its tree. `problem` says why there is no skeleton, if so.
 
-    def __init__(self, program: L.Program, machine: Machine):
-        self.program, self.machine = program, machine
+    `places` are the offsets of buffers, by name, in the memory that holds all arenas (of programs that run).
+    """
+
+    def __init__(self, program: L.Program, machine: Machine, places: Mapping[str, int] | None = None):
+        self.program, self.machine, self.places = program, machine, places or {}
         self.keys: dict[Key, int] = {}
         self.sections: dict[int, L.Section] = {}
         self.buffers: dict[L.Buffer, int] = {}
         self.problem: str | None = None
         self.section: L.Section | None = None
         self.hand: L.Section | None = None
-        self.spatial = 0
+        self.array: list[L.For] = []  # the spatial loops around
+        self.outside: dict[L.Buffer, int] = {}  # how many of them are around where a buffer lives
         self.blocks = [_Block()]
         moved = [s.transfer for s in L.walk(program.body) if isinstance(s, L.Section) and s.transfer is not None]
         self.moving = {b for t in moved for b in (t.source.buffer, t.target.buffer)}
@@ -99,10 +112,13 @@ class Ledger:
 
     def access(self, r: Region, b: L.Buffer, kind: str, n: int, mask: Value | None, a: Access | None) -> None:
         """An access of the emitted code to `n` elements: see `counters.count`."""
-        if self.quiet:
+        how = relayed(r.stage)
+        if self.quiet or how == "relay" or (how == "pass" and kind == LOADS):
             return
-        first = kind == STORES and ".init" in r.stage.partition("{")[0]
-        self.charge(r, Key(kind, self.where, b, first=first), n, mask)
+        first = kind == STORES and (how == "pass" or ".init" in r.stage.partition("{")[0])
+        self.charge(r, Key(kind, self.where, b, first=first, hand=self._direction()), n, mask)
+        if self.hand is None or not self.hand.transfers:
+            share_access(self, r, Key(_SHARED[kind], self.where, b, hand=self._direction()), n, mask, a)
         cycles = 0 if a is None else self._conflict(b, a)
         if cycles:
             some = mask
@@ -112,6 +128,20 @@ class Ledger:
                 assert r.lanes is not None
                 some = some_lane(r, r.f.any(mask[0], r.lanes.n), mask[0]), False
             self.charge(r, Key(CONFLICTS, self.where, b), cycles, some)
+
+    def _direction(self) -> int:
+        """Of a copy by hand, whether it goes inwards (1) or outwards (-1)."""
+        if self.hand is None or not self.hand.transfers:
+            return 0
+        t = self.hand.transfers[0]
+        inner, outer = (self.machine.memories.index(self.machine.memory(v.buffer.memory)) for v in (t.target, t.source))
+        return (inner > outer) - (inner < outer)
+
+    def share(self, r: Region, t: L.Transfer) -> None:
+        """Count what boxes that are copied have in common with those of other elements."""
+        for kind, v in ((LOADS, t.source), (STORES, t.target)):
+            key = Key(_SHARED[kind], self.where, v.buffer, hand=self._direction())
+            share_box(self, r, (key, replace(key, again=True)), t)
 
     def _conflict(self, b: L.Buffer, a: Access) -> int:
         """The cycles that a vector access waits because some of its words are in one bank (it starts at a bank's word)."""
@@ -131,7 +161,7 @@ class Ledger:
         n = 1 if r.lanes is None else r.lanes.n
         mask = None if r.mask is None else (r.mask, True)
         if did:
-            self.charge(r, Key(POINTS, self.where, operations=did, lanes=n, spatial=self.spatial > 0), n, mask)
+            self.charge(r, Key(POINTS, self.where, operations=did, lanes=n, spatial=bool(self.array)), n, mask)
         if self.hand is not None:
             self.charge(r, Key(MOVED, self.where, name=self.hand.name), n, mask)
 
@@ -156,14 +186,20 @@ class Ledger:
                 n, place = 1, (c, condition, r.lanes.var, r.lanes.n)
         block.sums[place] = block.sums.get(place, 0) + n
 
-    def product(self, r: Region, key: Key, extents: Sequence[Node], operands: Sequence[str]) -> None:
-        """Count the product of extents, none of which counts below 0."""
+    def product(
+        self, r: Region, key: Key, extents: Sequence[Node], operands: Sequence[str], mask: Value | None = None
+    ) -> None:
+        """Count the product of extents, none of which counts below 0; nothing where a uniform mask does not hold."""
         c, total = self.number(key), "1"
         for x in operands:
             least = r.f.intrinsic("llvm.smax", "i64", 0, [x, "0"])
             total = r.f.op(f"mul i64 {total}, {least}")
+        condition = None
+        if mask is not None:
+            condition = self.expression(meaning(r, mask[0]))
+            total = r.f.op(f"select i1 {mask[0]}, i64 {total}, i64 0")
         self.add(r, c, total)
-        self.blocks[-1].steps.append(T.Product(c, tuple(self.expression(here(r, e)) for e in extents)))
+        self.blocks[-1].steps.append(T.Product(c, tuple(self.expression(here(r, e)) for e in extents), condition))
 
     def add(self, r: Region, c: int, amount: str) -> None:
         """The instructions that add to a counter; its place is known when all are (see `placed`)."""
@@ -223,7 +259,7 @@ class Ledger:
             if trips is None:
                 many = r.f.op(f"sub i64 {stop}, {start}")
                 self.add(r, count, r.f.intrinsic("llvm.smax", "i64", 0, [many, "0"]))
-        made = _Loop(self, r, bool(s.axis))
+        made = _Loop(self, r, s)
         yield made
         if self.quiet:
             return
@@ -241,6 +277,7 @@ class Ledger:
     @contextmanager
     def life(self, r: Region, b: L.Buffer) -> Iterator[None]:
         """A temporary; rings whose copies run ahead or behind begin and end with it."""
+        self.outside[b] = len(self.array)
         if b not in self.ahead:
             yield
             return
@@ -253,6 +290,8 @@ class Ledger:
         if s.kind == L.HAND:
             self.charge(r, Key(HANDS, self.where, name=s.name), 1)
             outer, self.hand = self.hand, s
+            for t in s.transfers:
+                self.share(r, t)
             yield
             self.hand = outer
             return
@@ -286,6 +325,7 @@ class Ledger:
         operands = [scalar(r, e) for e in extents]
         self.product(r, Key(LOADS, s.number, t.source.buffer), extents, operands)
         self.product(r, Key(STORES, s.number, t.target.buffer), extents, operands)
+        self.share(r, t)
         self.step(copy_step(self, r, s, t))
 
 
@@ -293,15 +333,17 @@ class Ledger:
 class _Loop:
     ledger: Ledger
     region: Region
-    spatial: bool
+    loop: L.For
     steps: list[T.Step] = field(default_factory=list)
 
     @contextmanager
     def body(self) -> Iterator[None]:
-        self.ledger.spatial += self.spatial
+        if self.loop.axis:
+            self.ledger.array.append(self.loop)
         with self.ledger.block(self.region) as self.steps:
             yield
-        self.ledger.spatial -= self.spatial
+        if self.loop.axis:
+            self.ledger.array.pop()
 
 
 def copy_step(ledger: Ledger, r: Region, s: L.Section, t: L.Transfer) -> T.Copy:
@@ -357,7 +399,6 @@ def placed(text: str, ledger: Ledger) -> str:
 
 def renumbered(s: T.Step, place: Sequence[int]) -> T.Step:
     """A tree with the counters' places for their numbers."""
-    from dataclasses import replace
 
     def of(c: int | None) -> int | None:
         return None if c is None else place[c]

@@ -61,7 +61,7 @@ def _load_uniform(r: Region, b: Buffer, a: Access, mask: Value | None) -> Value:
     count(r, b, LOADS, 1, None if m is None else (m, False), a)
     drive(r, b, a, False, None if m is None else (m, False))
     p = address(r, b, a.terms, a.const)
-    align = alignment(b, a.terms, a.const)
+    align = alignment(r, b, a.terms, a.const)
     if m is not None:
         p, align = f.op(f"select i1 {m}, ptr {p}, ptr {_zeros(r)}"), t.bytes
     x = convert.widen(f, t, 0, f.op(f"load {element}, ptr {p}, align {align}"))
@@ -115,7 +115,7 @@ def _load_contiguous(r: Region, b: Buffer, a: Access, first: int, mask: str | No
     assert r.lanes is not None
     f, n, element = r.f, r.lanes.n, memory_type(b.dtype)
     ty = shaped(element, n)
-    p, align = address(r, b, a.terms, first), alignment(b, a.terms, first)
+    p, align = address(r, b, a.terms, first), alignment(r, b, a.terms, first)
     if mask is None:
         return f.op(f"load {ty}, ptr {p}, align {align}")
     if _private_vector(r, b, a, first):
@@ -141,7 +141,7 @@ def _load_window(r: Region, b: Buffer, a: Access, vectors: list[tuple[int, int]]
     out: str | None = None
     done: set[int] = set()
     for s, m in vectors:
-        p, align = address(r, b, a.terms, s), alignment(b, a.terms, s)
+        p, align = address(r, b, a.terms, s), alignment(r, b, a.terms, s)
         piece = f.op(f"load {shaped(element, m)}, ptr {p}, align {align}")
         if m < n:
             return f.shuffle(element, m, piece, "poison", [o - s for o in a.offsets])
@@ -178,7 +178,7 @@ def store(r: Region, b: Buffer, a: Access, value: Value, stream: bool = False) -
         count(r, b, STORES, 1)
         drive(r, b, a, True)
         x = convert.narrow(f, t, 0, value[0])
-        p, align = address(r, b, a.terms, a.const), alignment(b, a.terms, a.const)
+        p, align = address(r, b, a.terms, a.const), alignment(r, b, a.terms, a.const)
         f.do(f"store {memory_type(t)} {x}, ptr {p}, align {align}")
         return
     n, s = r.lanes.n, value_type(t.compute)
@@ -229,7 +229,7 @@ def _store_stream(r: Region, b: Buffer, a: Access, first: int, x: str) -> None:
     f.do(f"store {ty} {x}, ptr {p}, align {align}, !nontemporal !{{i32 1}}")
     f.br(after)
     f.begin(usual)
-    f.do(f"store {ty} {x}, ptr {p}, align {alignment(b, a.terms, first)}")
+    f.do(f"store {ty} {x}, ptr {p}, align {alignment(r, b, a.terms, first)}")
     f.br(after)
     f.begin(after)
 
@@ -238,7 +238,7 @@ def _store_contiguous(r: Region, b: Buffer, a: Access, first: int, x: str, mask:
     assert r.lanes is not None
     f, n, element = r.f, r.lanes.n, memory_type(b.dtype)
     ty = shaped(element, n)
-    p, align = address(r, b, a.terms, first), alignment(b, a.terms, first)
+    p, align = address(r, b, a.terms, first), alignment(r, b, a.terms, first)
     if mask is None:
         f.do(f"store {ty} {x}, ptr {p}, align {align}")
     elif _private_vector(r, b, a, first):

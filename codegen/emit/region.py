@@ -167,6 +167,7 @@ class Region:
         self.captures: dict[Any, str] = {}
         self.pointers: dict[Buffer, str] = {}
         self.stacked: set[Buffer] = set()
+        self.arenas: set[Buffer] = set()  # temporaries that have a place in the arena of a memory
         self.stack_bytes = 0
         self.held: list[str] = []  # labels: where an early return gives back what is held, innermost last
         self.tail: list[str] = []  # the blocks of these labels

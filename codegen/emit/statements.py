@@ -18,6 +18,7 @@ from tilewright.codegen.emit.conditions import both, meaning, means, opposite, s
 from tilewright.codegen.emit.counters import count_live, count_point
 from tilewright.codegen.emit.driven import placed
 from tilewright.codegen.emit.index import access, address, resolve
+from tilewright.codegen.emit.ledger import ARENAS
 from tilewright.codegen.emit.parallel import emit_parallel, hold, leave, release
 from tilewright.codegen.emit.recorder import record
 from tilewright.codegen.emit.region import Lanes, Region, bind, substituted, trip_count, unbind
@@ -322,7 +323,9 @@ def _allocated(r: Region, s: Allocate) -> Iterator[None]:
         )
     r.touch((b,))
     outer = r.pointers.get(b)
-    if constant is not None:
+    if r.shared.ledger is not None and b.name in r.shared.ledger.places:
+        kind = _in_arena(r, b, r.shared.ledger.places[b.name])
+    elif constant is not None:
         # masked stores may blend a whole vector at the end
         padded = (max(constant, 0) + r.shared.lanes - 1) * b.dtype.bytes
         room = STACK_BYTES if padded <= LARGE else STACK_BYTES // 2
@@ -357,6 +360,15 @@ def _on_stack(r: Region, b: Buffer, size: int, padded: int) -> Iterator[str]:
     yield str(size * b.dtype.bytes)
     f.do(f"call void @llvm.lifetime.end.p0(ptr {p})")
     r.stacked.discard(b)
+
+
+@contextmanager
+def _in_arena(r: Region, b: Buffer, offset: int) -> Iterator[str]:
+    """Where the buffer has its place in a simulated memory."""
+    assert b.size is not None
+    r.pointers[b] = r.f.op(f"getelementptr i8, ptr {r.captured(ARENAS)}, i64 {offset}")
+    r.arenas.add(b)
+    yield r.f.op(f"mul nsw i64 {scalar(r, b.size)}, {b.dtype.bytes}")
 
 
 @contextmanager

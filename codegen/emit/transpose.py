@@ -160,7 +160,7 @@ def _places(r: Region, b: Buffer, a: Access) -> list[tuple[str, int]]:
     pointers = lane_addresses(r, b, a)
     if a.strides:
         return [(p, b.dtype.bytes) for p in pointers]
-    return [(p, alignment(b, a.terms, o)) for p, o in zip(pointers, a.offsets, strict=True)]
+    return [(p, alignment(r, b, a.terms, o)) for p, o in zip(pointers, a.offsets, strict=True)]
 
 
 def _moved(t: DType) -> str:

@@ -1,0 +1,109 @@
+"""A schedule on a machine, lowered and emitted once: what accounts at any sizes start from."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tilewright.codegen import abi
+from tilewright.codegen import loops as L
+from tilewright.codegen.emit import emit
+from tilewright.codegen.emit.ledger import Ledger
+from tilewright.codegen.footprint import program_footprints
+from tilewright.codegen.interface import CONTIGUOUS, argument_roles
+from tilewright.codegen.lower import Lowered, Request, lower
+from tilewright.codegen.skeleton.tree import Table
+from tilewright.codegen.table import table_of
+from tilewright.hw import Footprint, Machine, Proposal, check_capacity, load_machine
+from tilewright.lang.errors import Location
+from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.registers import Registers
+from tilewright.schedule.state import State
+
+_MOST = 64  # prepared schedules that are kept
+_kept: OrderedDict[Any, Prepared] = OrderedDict()
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A completed schedule on a machine, lowered. `placed` says which directive put a footprint's largest buffer into
+    its memory, `propose` what to change where a memory does not suffice."""
+
+    pipeline: Pipeline
+    state: State
+    machine: Machine
+    mode: str
+    placed: Callable[[Footprint], Location | None] = lambda footprint: None
+    propose: Callable[[str, Mapping[str, Any]], Iterable[Proposal]] = lambda memory, env: ()
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        classes = (CONTIGUOUS,) * len(argument_roles(self.pipeline))
+        symbol = abi.symbol(self.pipeline.name, "instrumented")
+        return lower(Request(self.state, self.mode, symbol, classes, native=False, machine=self.machine))
+
+    @property
+    def program(self) -> L.Program:
+        return self.lowered.program
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """What the program does."""
+        ledger = Ledger(self.program, self.machine)
+        emit(self.program, instrument=True, ledger=ledger)
+        return ledger
+
+    @cached_property
+    def table(self) -> Table:
+        return table_of(self.ledger)
+
+    def fits(self, env: Mapping[str, Any]) -> tuple[Footprint, ...]:
+        """The footprints at these sizes and scalars. Raises CapacityError."""
+        found = program_footprints(self.program, self.machine, env)
+        check_capacity(self.machine, found, self.placed, lambda memory: self.propose(memory, env))
+        return found
+
+
+def prepare(p: Pipeline, schedule: Any, machine: Machine | str, mode: str) -> Prepared:
+    """`p` under `schedule` (None: the default; stages that it does not name get it) on a machine; kept for the next
+    call with the same."""
+    from tilewright.codegen.fitting import what_would_fit
+    from tilewright.schedule.check import placed_by
+    from tilewright.schedule.default import complete
+    from tilewright.schedule.schedule import Schedule
+
+    on = machine if isinstance(machine, Machine) else load_machine(machine)
+    own = Schedule(p) if schedule is None else schedule
+    key = (p.digest, own.directives, on, mode)
+    if (found := _kept.get(key)) is not None:
+        _kept.move_to_end(key)
+        return found
+    full = complete(own, mode, registers_of(on))
+    full.check(capacity=False)  # of all buffers at the sizes of a call, see `fits`
+    frozen = own.copy()
+
+    def propose(memory: str, env: Mapping[str, Any]) -> tuple[Proposal, ...]:
+        def taken(program: L.Program) -> tuple[Footprint, ...]:
+            return program_footprints(program, on, env)
+
+        return what_would_fit(frozen, memory, on, env, mode, registers_of(on), taken)
+
+    made = _kept[key] = Prepared(p, full.state, on, mode, placed_by(full.directives), propose)
+    if len(_kept) > _MOST:
+        _kept.popitem(last=False)
+    return made
+
+
+def registers_of(machine: Machine) -> Registers | None:
+    """What register tiles of the default schedule are made for: the machine's registers (None: it says nothing)."""
+    memory = next((m for m in machine.memories if m.kind == "registers" and m.capacity), None)
+    if memory is None or memory.capacity is None:
+        return None
+    width = max(32, machine.compute.vector_bytes)  # the default schedule's vectors have four f64 at least
+    return Registers(width, memory.capacity // width)
+
+
+__all__ = ["Prepared", "prepare", "registers_of"]
