@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.emit.ledger import HANDS, LOADS, MOVED, POINTS, STORES, Key, Ledger, order
+from tilewright.codegen.emit.ledger import (
+    HANDS,
+    LOADS,
+    MOVED,
+    POINTS,
+    SHARED_LOADS,
+    SHARED_STORES,
+    STORES,
+    Key,
+    Ledger,
+    order,
+)
 from tilewright.codegen.table import weight
 from tilewright.hw import CopyStream, Machine, Region, Tensor, Traffic
 from tilewright.lang.extents import required_inputs
@@ -44,6 +55,10 @@ class Counted:
         return self.machine.memories.index(self.machine.memory(b.memory))
 
 
+# What a count of each kind adds to reads or writes.
+ACCESSES = {LOADS: 1, STORES: 1, SHARED_LOADS: -1, SHARED_STORES: -1}
+
+
 def tensor_name(b: L.Buffer) -> str:
     """What a buffer is called in an account."""
     return b.name.removeprefix("out.").partition("~")[0]
@@ -72,18 +87,22 @@ def staged(program: L.Program, machine: Machine) -> dict[str, str]:
 
 
 def traffic(c: Counted, of: Mapping[str, str]) -> tuple[Traffic, ...]:
-    """A row for each memory and tensor, in the order of their first use in the program."""
+    """A row for each memory and tensor, in the order of their first use in the program.
+
+    Elements of an array that want the same at once read it once, and what they add to at once is written once.
+    """
     rows: dict[tuple[str, str], Traffic] = {}
-    for key, n in c.of(LOADS, STORES):
+    for key, n in c.of(*ACCESSES):
         b, s = key.buffer, c.section(key)
         assert b is not None
+        n *= ACCESSES[key.kind] * (-1 if key.again else 1)
         memory, name, size = c.machine.memory(b.memory).name, tensor_name(b), n * b.dtype.bytes
-        copy = s is not None and s.kind == L.COPY
-        if key.kind == LOADS:
-            drains = n if copy and s is not None and c.outward(s) else 0
-            row = Traffic(memory, name, reads=n, bytes_read=size, drains=drains, requests=n)
+        way = key.hand if s is None or s.kind != L.COPY else -1 if c.outward(s) else 1
+        if key.kind in (LOADS, SHARED_LOADS):
+            drains = n if way < 0 else 0
+            row = Traffic(memory, name, reads=n, bytes_read=size, drains=drains, requests=n if key.kind == LOADS else 0)
         else:
-            fills = n if copy and s is not None and not c.outward(s) else 0
+            fills = n if way > 0 and not key.first else 0
             row = Traffic(memory, name, writes=n, bytes_written=size, fills=fills, first=n if key.first else 0)
         row = replace(row, of=of.get(b.name, name))
         rows[memory, name] = rows[memory, name] + row if (memory, name) in rows else row
@@ -124,7 +143,7 @@ def _ends(h: L.Section) -> tuple[L.Buffer, L.Buffer]:
 def regions(c: Counted) -> tuple[Region, ...]:
     """What each section did."""
     made: dict[int, dict[str, dict[str, Any]]] = {}
-    for key, n in c.of(LOADS, STORES, POINTS):
+    for key, n in c.of(*ACCESSES, POINTS):
         if key.section is None:
             continue
         row = made.setdefault(key.section, {"operations": {}, "read": {}, "written": {}})
@@ -133,7 +152,8 @@ def regions(c: Counted) -> tuple[Region, ...]:
                 ops = row["operations"]
                 ops[name] = ops.get(name, 0) + n * many * weight(c.machine.compute, kind)
         elif key.buffer is not None:
-            into = row["read" if key.kind == LOADS else "written"]
+            n *= ACCESSES[key.kind] * (-1 if key.again else 1)
+            into = row["read" if key.kind in (LOADS, SHARED_LOADS) else "written"]
             memory = c.machine.memory(key.buffer.memory).name
             into[memory] = into.get(memory, 0) + n * key.buffer.dtype.bytes
     out = []

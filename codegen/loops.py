@@ -184,7 +184,8 @@ class Transfer:
     """A box that is copied from one buffer to another, element by element in the order of the axes.
 
     Both views have the same extents; steps say how far apart neighbours along an axis are. Of a ring, the view lies in
-    the slot that is said.
+    the slot that is said. Where a copy is made in pieces, because a buffer wraps around, the first one has the `whole` of
+    it: coordinates of the first element, then extents.
     """
 
     source: View
@@ -192,16 +193,18 @@ class Transfer:
     asynchronous: bool = False
     source_slot: Node = ZERO
     target_slot: Node = ZERO
+    whole: tuple[Node, ...] = ()
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        return (*self.source.nodes, *self.target.nodes, self.source_slot, self.target_slot)
+        return (*self.source.nodes, *self.target.nodes, self.source_slot, self.target_slot, *self.whole)
 
     def replaced(self, nodes: tuple[Node, ...]) -> Transfer:
         """The same with other `nodes`."""
         n = len(self.source.nodes)
-        views = self.source.replaced(nodes[:n]), self.target.replaced(nodes[n:-2])
-        return Transfer(*views, self.asynchronous, *nodes[-2:])
+        m = n + len(self.target.nodes)
+        views = self.source.replaced(nodes[:n]), self.target.replaced(nodes[n:m])
+        return Transfer(*views, self.asynchronous, *nodes[m : m + 2], nodes[m + 2 :])
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.emit.ledger import CONFLICTS, LOADS, POINTS, STORES, Key, Ledger, order, renumbered
+from tilewright.codegen.emit.ledger import (
+    CONFLICTS,
+    LOADS,
+    POINTS,
+    SHARED_LOADS,
+    SHARED_STORES,
+    STORES,
+    Key,
+    Ledger,
+    order,
+    renumbered,
+)
 from tilewright.codegen.operations import Operations
 from tilewright.codegen.skeleton import tree as T
 from tilewright.codegen.skeleton.parameters import engine_of, ticks
@@ -72,6 +83,10 @@ class _Resources:
                 yield self.number(f"{memory.name}.banks", memory.per, T.CONFLICT), TICKS
             elif k.kind in (LOADS, STORES):
                 yield self.port(memory, k.kind), self.cost(memory, k.kind, k.buffer.dtype.bytes)
+            elif k.kind in (SHARED_LOADS, SHARED_STORES):
+                kind = LOADS if k.kind == SHARED_LOADS else STORES
+                cost = self.cost(memory, kind, k.buffer.dtype.bytes)
+                yield self.port(memory, kind), cost if k.again else -cost
 
     def port(self, memory: Memory, kind: str) -> int:
         name = memory.name if memory.ports == "shared" else f"{memory.name}.{'read' if kind == LOADS else 'write'}"

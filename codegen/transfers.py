@@ -17,6 +17,7 @@ from tilewright.lang.ir import Node, integer
 from tilewright.schedule import nest as N
 
 ZERO = L.ZERO
+PASSED = ("pass", "relay")  # partial sums that go from one element of an array to the next, and through no memory
 STAGING = ("load", "store", "copy")  # what `cache_write` and buffers of outputs add: copies by what they do
 
 Find = Callable[[Tensor, int], Place | None]
@@ -40,6 +41,8 @@ def copied(n: N.Produce, find: Find) -> Copied | None:
     """What an engine would do here; None where nothing is copied from one memory to another."""
     assigns = [m for m in N.walk(n.body) if isinstance(m, N.Assign)]
     name = assigns[0].stage if assigns else n.name
+    if n.label in PASSED:
+        return None
     try:
         pairs = [pair for m in assigns for pair in _pairs(m, find)]
         if all(a.storage.memory == b.storage.memory for a, b in pairs):
@@ -100,11 +103,12 @@ def _transfers(n: N.Produce, assigns: list[N.Assign], find: Find) -> Iterator[L.
         for r in p.box:
             assert r.lo is not None and r.hi is not None
             box.append((r.lo, simplify.maximum(simplify.add(simplify.sub(r.hi, r.lo), ONE), ZERO)))
+        whole = (*(o for o, _ in box), *(e for _, e in box))
         for source, target in pairs[0]:
-            for piece in _unwrapped(box, (source, target)):
+            for k, piece in enumerate(_unwrapped(box, (source, target))):
                 yield L.Transfer(
                     _view(source, piece), _view(target, piece), n.asynchronous,
-                    source.storage.turn or ZERO, target.storage.turn or ZERO,
+                    source.storage.turn or ZERO, target.storage.turn or ZERO, () if k else whole,
                 )  # fmt: skip
 
 

@@ -570,11 +570,13 @@ class Builder:
         fresh = Produce("init", cache.name, tile, whole, defined,
                         points=(box_points(f"{f.name}.init", f, whole),))  # fmt: skip
         begun = [x for x in ranges.loops[: depth + 1] if x.reduction]
+        innermost = cache is s.tiles[-1]
         if any(x.mode == "spatial" for x in begun):
             starting = _starting(x for x in begun if x.mode != "spatial")
-            load = loaded("pass") if starting is ir.TRUE else Guard(starting, loaded("pass"), load)
+            on = loaded("pass" if innermost else "relay")
+            load = on if starting is ir.TRUE else Guard(starting, on, load)
         first = _starting(begun)
-        if cache is not s.tiles[-1]:
+        if not innermost:
             again = self._if_no_step(s.key[0], begun)
             if again is None:
                 return [] if first is ir.TRUE else [Guard(_negated(first), load)]

@@ -175,7 +175,7 @@ def store(r: Region, b: Buffer, a: Access, value: Value, stream: bool = False) -
     aligned places go past the caches."""
     f, t = r.f, b.dtype
     if r.lanes is None:
-        count(r, b, STORES, 1)
+        count(r, b, STORES, 1, None, a)
         drive(r, b, a, True)
         x = convert.narrow(f, t, 0, value[0])
         p, align = address(r, b, a.terms, a.const), alignment(r, b, a.terms, a.const)
@@ -183,7 +183,7 @@ def store(r: Region, b: Buffer, a: Access, value: Value, stream: bool = False) -
         return
     n, s = r.lanes.n, value_type(t.compute)
     if a.uniform and not value[1]:  # the same element and value in all lanes, of which one at least is active
-        count(r, b, STORES, 1)
+        count(r, b, STORES, 1, None, a)
         drive(r, b, a, True)
         x = convert.narrow(f, t, 0, value[0])
         f.do(f"store {memory_type(t)} {x}, ptr {address(r, b, a.terms, a.const)}, align {t.bytes}")

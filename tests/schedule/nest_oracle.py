@@ -202,7 +202,7 @@ class Interpreter:
                 for s in storages:
                     self.memories[(s.tensor, s.component)].pop()
             case Produce(label=label, body=body):
-                outer, self.copying = self.copying, label in ("load", "pass", "store", "copy")
+                outer, self.copying = self.copying, label in ("load", "pass", "relay", "store", "copy")
                 self.run(body)
                 self.copying = outer
             case Assign():

@@ -81,5 +81,5 @@ def test_a_spatial_reduction_passes_on():
     s.cache_write("C", at="C.update.ks", memory="spm", name="outer")
     s.cache_write("C", at="C.update.i", memory="main", name="inner")
     nest = good(s)
-    assert "pass inner" in nest and "pass outer" in nest
+    assert "pass inner" in nest and "relay outer" in nest
     natively(s)
