@@ -9,13 +9,13 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import Account, Machine, humane
-from tilewright.hw.render.tables import columns
+from tilewright.hw.render.tables import Table
 from tilewright.hw.variants import figure_names, figure_text
 from tilewright.lang.binding import check_sizes
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.schedule.schedule import Schedule
 from tilewright.views.accounts import account_of, as_machine, as_schedule
-from tilewright.views.explain import text_of
+from tilewright.views.explain import heading, text_of
 from tilewright.views.figures import figures, show
 
 if TYPE_CHECKING:
@@ -101,19 +101,24 @@ class Comparison:
         if lines:
             parts.append("\n".join(_beside(self.names, lines)))
         rows = self.rows if everything else self.different
-        if rows:
-            parts.append(_table(self.names, rows))
-        else:
-            parts.append("the accounts do not differ")
+        parts.append(str(_table(self.names, rows)) if rows else "the accounts do not differ")
         return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from tilewright.hw.render.html import page
+
+        lines = [(x.a or "", x.mark, x.b or "") for x in self.lines if not x.same]
+        tables = [Table("", (self.names[0], "", self.names[1]), tuple(lines), left=3)] if lines else []
+        if self.different:
+            tables.append(_table(self.names, self.different))
+        return page(_title(self), tables, [] if self.different else ["the accounts do not differ"])
 
 
 def _title(c: Comparison) -> str:
     a, b = c.accounts
     kernel = a.kernel if a.kernel == b.kernel else f"{a.kernel} and {b.kernel}"
     machine = a.machine if a.machine == b.machine else f"{a.machine} and {b.machine}"
-    sizes = " ".join(f"{k}={v}" for k, v in a.sizes.items()) if a.sizes == b.sizes else "at different sizes"
-    return f"{kernel} on {machine}{f', {sizes}' if sizes else ''}"
+    return heading(kernel, machine, a.sizes) if a.sizes == b.sizes else f"{kernel} on {machine}, at different sizes"
 
 
 def _beside(names: tuple[str, str], lines: Sequence[Pair]) -> Iterator[str]:
@@ -127,16 +132,16 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 4].rstrip() + " ..."
 
 
-def _table(names: tuple[str, str], rows: Sequence[Row]) -> str:
+def _table(names: tuple[str, str], rows: Sequence[Row]) -> Table:
     """Figures under the heading of their group, each with `b` against `a`."""
-    cells: list[tuple[str, ...]] = [("", *(_cut(name, 20) for name in names), "")]
+    cells: list[tuple[str, ...]] = []
     group = ""
     for row in rows:
         if row.group != group:
             cells.append((row.group, "", "", ""))
             group = row.group
         cells.append((f"  {row.name}", show(row.a, row.unit), show(row.b, row.unit), _ratio(row)))
-    return columns(cells, left=1)
+    return Table("", ("", *(_cut(name, 20) for name in names), ""), tuple(cells))
 
 
 def _ratio(row: Row) -> str:

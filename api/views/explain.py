@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import Account, CapacityError, Footprint, Machine, SimulationError, humane
-from tilewright.hw.render.tables import columns
+from tilewright.hw.render.tables import Table, columns
 from tilewright.lang.binding import check_sizes
 from tilewright.lang.errors import ScheduleError
 from tilewright.schedule.check import check
@@ -83,16 +83,28 @@ class Explanation:
     def to_json(self) -> str:
         return json.dumps(self.as_json(), indent=2)
 
+    def title(self) -> str:
+        return heading(self.kernel, self.machine, self.sizes)
+
+    def table(self) -> Table:
+        """A row for each step, with the figures that it changed and their ratios to those before."""
+        head, *rows = self._rows()
+        return Table("", head, tuple(rows), left=2)
+
     def __str__(self) -> str:
-        sizes = " ".join(f"{k}={v}" for k, v in self.sizes.items())
-        head = f"{self.kernel} on {self.machine}{f', {sizes}' if sizes else ''}"
-        rows = list(self._table())
-        last = max(len(row[-1]) for row in rows)
-        return f"{head}\n\n{columns([(*row[:-1], row[-1].ljust(last)) for row in rows], left=2)}"
+        t = self.table()
+        last = max(len(row[-1]) for row in (t.head, *t.rows))
+        rows = [(*row[:-1], row[-1].ljust(last)) for row in (t.head, *t.rows)]
+        return f"{self.title()}\n\n{columns(rows, t.left)}"
+
+    def _repr_html_(self) -> str:
+        from tilewright.hw.render.html import page
+
+        return page(self.title(), [self.table()])
 
     # The table ----------------------------------------------------------------------------------------------------
 
-    def _table(self) -> Iterator[tuple[str, ...]]:
+    def _rows(self) -> Iterator[tuple[str, ...]]:
         measured = [s.figures for s in self.steps]
         moved = tuple(dict.fromkeys(m for f in measured for m in f.bytes if m != "reg"))
         taken = tuple(
@@ -108,6 +120,12 @@ class Explanation:
         rows.append(("", "all together", *_whole(self.steps, moved, taken)))
         used = [k for k in range(len(rows[0])) if k < 2 or any(row[k] for row in rows[1:])]
         return (tuple(row[k] for k in used) for row in rows)
+
+
+def heading(kernel: str, machine: str, sizes: Mapping[str, int]) -> str:
+    """`matmul on toy, M=64 N=64 K=64`"""
+    said = " ".join(f"{k}={v}" for k, v in sizes.items())
+    return f"{kernel} on {machine}{f', {said}' if said else ''}"
 
 
 def _cells(s: Step, before: Measured | None, moved: tuple[str, ...], taken: tuple[str, ...]) -> Iterator[str]:

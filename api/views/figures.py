@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.hw import Account, humane
+from tilewright.hw.render.account_tables import energy_text
 from tilewright.hw.timing import CAUSES
 
 BYTES, COUNT, CYCLES, SHARE, ENERGY = "bytes", "count", "cycles", "share", "pJ"
@@ -34,7 +35,7 @@ def show(value: float | None, unit: str) -> str:
     if unit == SHARE:
         return humane.share(value)
     if unit == ENERGY:
-        return f"{humane.count(value)}pJ" if value >= 1000 else f"{humane.count(value)} pJ"
+        return energy_text(value)
     return humane.count(value)
 
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import Account, CapacityError, Machine, SimulationError, humane
 from tilewright.hw.fields import show_bytes
-from tilewright.hw.render.tables import columns
+from tilewright.hw.render.tables import Table
 from tilewright.hw.variants import changed, figure
 from tilewright.lang.binding import check_sizes
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.schedule.schedule import Schedule
 from tilewright.views.accounts import account_of, as_machine, as_schedule
-from tilewright.views.explain import Measured, busy_of, measured, too_large, waits_of
+from tilewright.views.explain import Measured, busy_of, heading, measured, too_large, waits_of
 
 if TYPE_CHECKING:
     from tilewright.kernels import Kernel
@@ -126,16 +126,30 @@ class Sweep:
 
         draw(path, 5.5, lambda figure: paint(self, figure))
 
-    def __str__(self) -> str:
-        sizes = " ".join(f"{k}={v}" for k, v in self.sizes.items())
-        lost = sum(bool(p.problem) for p in self.points)
-        costs = self.cost or " or ".join(self.names)
-        notes = [f"* on the Pareto front: fewer {self.measure} take a larger {costs}"] if self.front else []
-        notes += [f"{lost} of {len(self.points)} do not run"] * bool(lost)
-        head = f"{self.kernel} on {self.machine}{f', {sizes}' if sizes else ''}"
-        return "\n\n".join([head, columns(list(self._table()), left=0), "\n".join(notes)])
+    def title(self) -> str:
+        return heading(self.kernel, self.machine, self.sizes)
 
-    def _table(self) -> Iterator[tuple[str, ...]]:
+    def notes(self) -> list[str]:
+        """What the marks in the table mean, and what is missing."""
+        costs = self.cost or " or ".join(self.names)
+        lost = sum(bool(p.problem) for p in self.points)
+        notes = [f"* on the Pareto front: fewer {self.measure} take a larger {costs}"] if self.front else []
+        return notes + [f"{lost} of {len(self.points)} do not run"] * bool(lost)
+
+    def table(self) -> Table:
+        """A row for each point."""
+        head, *rows = self._rows()
+        return Table("", head, tuple(rows), left=0)
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.title(), str(self.table()), "\n".join(self.notes())]).rstrip()
+
+    def _repr_html_(self) -> str:
+        from tilewright.hw.render.html import page
+
+        return page(self.title(), [self.table()], self.notes())
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
         moved = tuple(dict.fromkeys(m for p in self.points for m in p.figures.bytes if m != "reg"))
         taken = tuple(dict.fromkeys(m for p in self.points for m in p.figures.peak if m not in (self.main, "reg")))
         front = {id(p) for p in self.front}

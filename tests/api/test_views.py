@@ -290,6 +290,17 @@ def test_the_picture(tmp_path: Path) -> None:
     assert e.value.code == "account.plot"
 
 
+def test_notebooks_show_tables_with_nothing_unescaped() -> None:
+    s = matmul.schedule()
+    s["C.update"].split("i", "io", "ii", 4)
+    for found in (
+        explain(s, machine="toy", sizes=SIZES), compare(s, staged(), machine="toy", sizes=SIZES, names=("<a>", "b&c")),
+        sweep(s, machine="toy", over={"compute.cores": [1]}, sizes=SIZES),
+    ):  # fmt: skip
+        text = found._repr_html_()
+        assert "<table" in text and "<a>" not in text and "b&c" not in text and "-> io" not in text
+
+
 # The command line -------------------------------------------------------------------------------------------------
 
 PROGRAM = """\
