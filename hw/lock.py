@@ -186,15 +186,15 @@ def parse_lock(text: str, origin: str = "<lock>") -> Lock:
 
     if data.pop("format", None) != FORMAT:
         raise bad("this is no lock", f"it would have format = {FORMAT} at its top")
-    names = [data.pop(key, None) for key in ("kernel", "machine")]
-    if not all(isinstance(name, str) for name in names):
+    kernel, machine = data.pop("kernel", None), data.pop("machine", None)
+    if not (isinstance(kernel, str) and isinstance(machine, str)):
         raise bad("the lock does not say what it is on", 'kernel = "..." and machine = "..." at its top')
     sizes = _table(data.pop("sizes", {}), "sizes", (int,), bad)
     for kind in data:
         if kind not in KINDS:
             raise bad(f"there are no figures of kind {kind!r}", f"kinds: {', '.join(KINDS)}")
     figures = {kind: _table(table, kind, (int, float), bad) for kind, table in data.items()}
-    return Lock(*names, sizes, figures)
+    return Lock(kernel, machine, sizes, figures)
 
 
 def _table(table: Any, title: str, kinds: tuple[type, ...], bad: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ CAUSE_COLOURS = {
     "load": "#d64545", "store": "#e98a3a", "issue": "#e3c34a", "bank": "#9b6bb3", "latency": "#8a6d5a", "barrier": "#58a6a6",
     "drain": "#9e9e9e",
 }  # fmt: skip
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 11, "axes.titlesize": 12.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
     "axes.edgecolor": "#8c8c8c", "axes.labelcolor": INK, "text.color": INK, "xtick.color": INK, "ytick.color": INK,
     "axes.grid": True, "grid.color": RULE, "grid.linewidth": 0.7, "axes.axisbelow": True,
@@ -70,6 +70,11 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+def in_units(scale: float) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """What a second axis needs that shows the same in other units, and back."""
+    return (lambda x: x * scale), (lambda x: x / scale)
+
+
 def cycles_axis(axes: Axes, clock_ghz: float | None) -> None:
     """Cycles below, and above the same in time where the clock is known."""
     from matplotlib.ticker import EngFormatter
@@ -78,7 +83,7 @@ def cycles_axis(axes: Axes, clock_ghz: float | None) -> None:
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     if clock_ghz:
         scale = 1e-9 / clock_ghz
-        above = axes.secondary_xaxis("top", functions=(lambda x: x * scale, lambda x: x / scale))
+        above = axes.secondary_xaxis("top", functions=in_units(scale))
         above.xaxis.set_major_formatter(EngFormatter("s"))
         above.tick_params(labelsize=9)
         above.set_xlabel(f"at {clock_ghz:g} GHz", fontsize=9)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tilewright.hw import humane
 from tilewright.hw.errors import AccountError
 
-from .pictures import INK, draw, literal, shades
+from .pictures import INK, draw, in_units, literal, shades
 from .roofline_text import roofline_heading
 
 if TYPE_CHECKING:
@@ -67,9 +67,8 @@ def _paint(figure: Figure, line: Roofline) -> None:
     axes.set_xlabel("operations per byte")
     axes.set_ylabel("operations per cycle")
     _plain_ticks(axes)
-    scale = line.clock_ghz
-    beside = axes.secondary_yaxis("right", functions=(lambda y: y * scale, lambda y: y / scale))
-    beside.set_ylabel(f"Gop/s at {scale:g} GHz", fontsize=9)
+    beside = axes.secondary_yaxis("right", functions=in_units(line.clock_ghz))
+    beside.set_ylabel(f"Gop/s at {line.clock_ghz:g} GHz", fontsize=9)
     beside.tick_params(labelsize=9)
     beside.yaxis.set_major_locator(LogLocator(base=2))
     beside.yaxis.set_minor_locator(NullLocator())
