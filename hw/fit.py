@@ -151,8 +151,8 @@ def fit(machine: Machine, measurements: Sequence[Measurement], source: str = "me
 def _fit_one(machine: Machine, resource: str, rows: list[Measurement]) -> Fitted:
     names, matrix = _model(machine, resource, rows)
     cycles = np.array([m.cycles for m in rows])
-    used = matrix.any(axis=0)  # a parameter that no experiment has anything of stays as the machine says
-    names, matrix = [name for name, u in zip(names, used, strict=True) if u], matrix[:, used]
+    used = np.any(matrix, axis=0)  # a parameter that no experiment has anything of stays as the machine says
+    names, matrix = [name for name, u in zip(names, used.tolist(), strict=True) if u], matrix[:, used]
     _check_determined(resource, names, matrix, cycles)
     found = _non_negative(matrix, cycles)
     for name, value in zip(names, found, strict=True):

@@ -32,14 +32,14 @@ def machine_tables(machine: Machine) -> list[Table]:
 def figure_table(machine: Machine) -> Table:
     """Every figure that the machine's file gives, with its value, its confidence and its source."""
     default = machine.default_provenance
-    clock = machine.provenance.get("clock_ghz", default)
-    rows = [("(others)", "", default.confidence, default.source)]
-    own = ("", "") if clock == default else (clock.confidence, clock.source)
-    rows.append(("clock_ghz", f"{machine.clock_ghz:g}", *own))
-    for path, field, value in figures(machine):
+
+    def row(path: str, value: str) -> tuple[str, ...]:
         origin = machine.provenance.get(path)
-        said = ("", "") if origin is None else (origin.confidence, origin.source)
-        rows.append((path, field.metadata["kind"].write(value), *said))
+        return (path, value, "", "") if origin is None else (path, value, origin.confidence, origin.source)
+
+    rows: list[tuple[str, ...]] = [("(others)", "", default.confidence, default.source)]
+    rows.append(row("clock_ghz", f"{machine.clock_ghz:g}"))
+    rows += [row(path, field.metadata["kind"].write(value)) for path, field, value in figures(machine)]
     return Table("figures and where they come from", ("figure", "value", "confidence", "source"), tuple(rows), 4)
 
 
