@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tilewright.codegen.count import Counts
     from tilewright.codegen.export import Export
     from tilewright.codegen.trace import Trace
+    from tilewright.hw import Account
 
 MODES = ("strict", "contract", "fast")
 
@@ -267,6 +268,23 @@ class Kernel:
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
         return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs, caches)
+
+    def account(
+        self, schedule: Any = None, *, machine: Any, sizes: Mapping[str, int], mode: str | None = None, time: bool = True,
+        timeline: int = 0, sync: str | None = None,
+    ) -> Account:  # fmt: skip
+        """What the schedule does on a simulated machine at these sizes, without data: counts by tensor and memory,
+        copies, footprint, energy, and (with `time`) cycles, waits and the annotated nest.
+
+        It is exactly the account of `simulate`, in milliseconds at any size: loops whose iterations do the same are
+        multiplied. `timeline` keeps that many of the first intervals of time; `sync` (decoupled or barrier) says how
+        cores and copies meet, where not as the machine does. Raises SimulationError `skeleton.data` where loop bounds or
+        conditions depend on data, CapacityError where buffers do not fit.
+        """
+        from tilewright.codegen.account import account
+
+        p = self.pipeline() if schedule is None else self._scheduled(schedule)
+        return account(p, schedule, machine, sizes, check_mode(mode or self.mode), time, timeline, sync)
 
     def export(
         self, schedule: Any = None, *, to: str = "json", sizes: Mapping[str, int] | None = None, machine: Any = None,

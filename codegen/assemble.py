@@ -87,7 +87,7 @@ def staged(program: L.Program, machine: Machine) -> dict[str, str]:
 
 
 def traffic(c: Counted, of: Mapping[str, str]) -> tuple[Traffic, ...]:
-    """A row for each memory and tensor, in the order of their first use in the program.
+    """A row for each memory and tensor: memories from the outermost inwards, tensors in the order of their first use.
 
     Elements of an array that want the same at once read it once, and what they add to at once is written once.
     """
@@ -106,7 +106,8 @@ def traffic(c: Counted, of: Mapping[str, str]) -> tuple[Traffic, ...]:
             row = Traffic(memory, name, writes=n, bytes_written=size, fills=fills, first=n if key.first else 0)
         row = replace(row, of=of.get(b.name, name))
         rows[memory, name] = rows[memory, name] + row if (memory, name) in rows else row
-    return tuple(rows.values())
+    memories = [m.name for m in c.machine.memories]
+    return tuple(sorted(rows.values(), key=lambda row: memories.index(row.memory)))
 
 
 def by_hand(c: Counted, of: Mapping[str, str]) -> Iterator[CopyStream]:
@@ -141,12 +142,14 @@ def _ends(h: L.Section) -> tuple[L.Buffer, L.Buffer]:
 
 
 def regions(c: Counted) -> tuple[Region, ...]:
-    """What each section did."""
-    made: dict[int, dict[str, dict[str, Any]]] = {}
+    """What the sections did, those of the same name together."""
+    made: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for key, n in c.of(*ACCESSES, POINTS):
         if key.section is None:
             continue
-        row = made.setdefault(key.section, {"operations": {}, "read": {}, "written": {}})
+        s = c.ledger.sections[key.section]
+        place = (s.name, "copy" if s.kind == L.COPY else "compute")
+        row = made.setdefault(place, {"operations": {}, "read": {}, "written": {}})
         if key.kind == POINTS:
             for kind, name, many in key.operations:
                 ops = row["operations"]
@@ -156,13 +159,12 @@ def regions(c: Counted) -> tuple[Region, ...]:
             into = row["read" if key.kind in (LOADS, SHARED_LOADS) else "written"]
             memory = c.machine.memory(key.buffer.memory).name
             into[memory] = into.get(memory, 0) + n * key.buffer.dtype.bytes
-    out = []
-    for number, row in sorted(made.items()):
-        s = c.ledger.sections[number]
-        operations = {name: round(n) for name, n in row["operations"].items()}
-        kind = "copy" if s.kind == L.COPY else "compute"
-        out.append(Region(s.name, kind, operations, read=row["read"], written=row["written"]))
-    return tuple(out)
+    return tuple(
+        Region(
+            name, kind, {t: round(n) for t, n in row["operations"].items()}, read=row["read"], written=row["written"]
+        )
+        for (name, kind), row in made.items()
+    )
 
 
 def operations(found: Sequence[Region]) -> dict[str, int]:

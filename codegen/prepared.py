@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,14 +15,17 @@ from tilewright.codegen.emit.ledger import Ledger
 from tilewright.codegen.footprint import program_footprints
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.lower import Lowered, Request, lower
+from tilewright.codegen.skeleton.encoding import Encoded, encode
+from tilewright.codegen.skeleton.engine import Result, run
 from tilewright.codegen.skeleton.tree import Table
 from tilewright.codegen.table import table_of
-from tilewright.hw import Footprint, Machine, Proposal, check_capacity, load_machine
-from tilewright.lang.errors import Location
+from tilewright.hw import Footprint, Machine, Proposal, SimulationError, check_capacity, load_machine
+from tilewright.lang.errors import Location, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.registers import Registers
 from tilewright.schedule.state import State
 
+SYNC = ("decoupled", "barrier")
 _MOST = 64  # prepared schedules that are kept
 _kept: OrderedDict[Any, Prepared] = OrderedDict()
 
@@ -38,6 +41,7 @@ class Prepared:
     mode: str
     placed: Callable[[Footprint], Location | None] = lambda footprint: None
     propose: Callable[[str, Mapping[str, Any]], Iterable[Proposal]] = lambda memory, env: ()
+    _encoded: dict[str | None, Encoded] = field(default_factory=dict)
 
     @cached_property
     def lowered(self) -> Lowered:
@@ -59,6 +63,21 @@ class Prepared:
     @cached_property
     def table(self) -> Table:
         return table_of(self.ledger)
+
+    def result(self, env: Mapping[str, Any], timeline: int = 0, sync: str | None = None) -> Result:
+        """What the engine says of the program at these sizes. Raises SimulationError `skeleton.data` and
+        `simulation.sync`."""
+        if self.ledger.problem is not None:
+            raise SimulationError(
+                f"there is no account without data: {self.ledger.problem}", code="skeleton.data", where=user_location(),
+                hint="kernel.simulate(...) runs it with data",
+            )  # fmt: skip
+        if sync is not None and sync not in SYNC:
+            raise SimulationError(f"sync={sync!r}", code="simulation.sync", where=user_location(),
+                                  hint=f"it is one of: {', '.join(SYNC)}")  # fmt: skip
+        if sync not in self._encoded:
+            self._encoded[sync] = encode(self.table if sync is None else replace(self.table, sync=sync))
+        return run(self._encoded[sync], env, intervals=timeline)
 
     def fits(self, env: Mapping[str, Any]) -> tuple[Footprint, ...]:
         """The footprints at these sizes and scalars. Raises CapacityError."""

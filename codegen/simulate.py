@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
-from tilewright.codegen.account import assembled
+from tilewright.codegen.account import assembled, timed
 from tilewright.codegen.assemble import Counted
 from tilewright.codegen.cpu_caches import DrivenCaches
-from tilewright.codegen.emit.ledger import Ledger
+from tilewright.codegen.emit.ledger import Ledger, order
 from tilewright.codegen.footprint import arenas
 from tilewright.codegen.prepared import Prepared, prepare, registers_of
-from tilewright.hw import Account, Footprint, Machine
+from tilewright.codegen.skeleton.engine import Result
+from tilewright.hw import Account, Footprint, Machine, SimulationError
 from tilewright.lang.binding import Bound, check_sizes
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.state import State
@@ -86,8 +87,25 @@ def execute(prepared: Prepared, sizes: Mapping[str, int], inputs: dict[str, Any]
         program=prepared.program, ledger=ledger,
     )  # fmt: skip
     levels = driven[0].hierarchy.levels if driven else ()
-    account = assembled(prepared, Counted(kept[0], done.counts), done.bound.env, tuple(found), levels)
-    return Simulation(account, done.result)
+    counted, env = Counted(kept[0], done.counts), done.bound.env
+    if kept[0].problem is not None:
+        made = assembled(prepared, counted, env, tuple(found), "execution", levels)
+        made = replace(made, notes=(*made.notes, f"time is not simulated: {kept[0].problem}"))
+        return Simulation(made, done.result)
+    result = prepared.result(env)
+    if result.counters != done.counts:
+        raise _disagreement(counted, result)
+    made = assembled(prepared, counted, env, tuple(found), "execution", levels, result)
+    return Simulation(timed(made, prepared, result, env, None), done.result)
+
+
+def _disagreement(counted: Counted, result: Result) -> SimulationError:
+    pairs = zip(order(counted.ledger), counted.counts, result.counters, strict=True)
+    key, ran, said = next((k, a, b) for k, a, b in pairs if a != b)
+    return SimulationError(
+        f"the run counted {ran:,} {key.kind} of {key.buffer or key.name or key.loop}, its skeleton {said:,}",
+        code="simulation.disagree", hint="this is a mistake of tilewright's, please report it with kernel and schedule",
+    )  # fmt: skip
 
 
 __all__ = ["Simulation", "execute", "registers_of", "run", "simulate"]

@@ -36,7 +36,8 @@ def table_of(ledger: Ledger) -> T.Table:
     keys = order(ledger)
     place = {k: i for i, k in enumerate(keys)}
     tree = renumbered(ledger.tree(), [place[k] for k in ledger.keys])
-    found = _Resources(ledger.machine)
+    copies = frozenset(number for number, s in ledger.sections.items() if s.kind == L.COPY)
+    found = _Resources(ledger.machine, copies)
     counters = tuple(T.Counter(k, k.section, tuple(found.weights(k))) for k in keys)
     compute = ledger.machine.compute
     names = {s.number: s.name for s in L.walk(ledger.program.body) if isinstance(s, L.Section) and s.kind != L.HAND}
@@ -58,6 +59,7 @@ class _Resources:
     """Resources in the order in which they are first needed."""
 
     machine: Machine
+    copies: frozenset[int]
 
     def __post_init__(self) -> None:
         self.resources: list[T.Resource] = []
@@ -71,7 +73,7 @@ class _Resources:
 
     def weights(self, k: Key) -> Iterator[tuple[int, int]]:
         """What one count of a computation costs. Copies by engines cost what the engine takes."""
-        if k.section is None:
+        if k.section is None or k.section in self.copies:
             return
         if k.kind == POINTS:
             cost = math.ceil(cycles(self.machine.compute, k.operations, k.lanes, k.spatial) * TICKS)

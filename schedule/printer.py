@@ -13,6 +13,7 @@ name already.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.func import Func, InoutFunc, Tensor
@@ -57,6 +58,20 @@ def print_extents(extents: tuple[Node, ...]) -> str:
     return "[" + ", ".join(write(e, leaf) for e in extents) + "]"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Row:
+    """A line of a nest: the node (or the buffer) that it shows."""
+
+    node: NestNode | Storage
+    depth: int
+    text: str
+
+
+def nest_rows(nest: Nest) -> tuple[Row, ...]:
+    """The lines of a nest with what they are about."""
+    return tuple(_Printer().rows(nest.body, 0))
+
+
 class _Printer:
     def __init__(self) -> None:
         self.names: dict[str, str] = {}  # loop variable -> what it is shown as
@@ -92,51 +107,55 @@ class _Printer:
     # Lines ------------------------------------------------------------------------------------------------------
 
     def lines(self, n: NestNode, depth: int) -> Iterator[str]:
-        pad = "  " * depth
+        return ("  " * row.depth + row.text for row in self.rows(n, depth))
+
+    def rows(self, n: NestNode, depth: int) -> Iterator[Row]:
         match n:
             case Sequence(items):
                 for i in items:
-                    yield from self.lines(i, depth)
+                    yield from self.rows(i, depth)
             case LoopNode():
                 yield from self.loop(n, depth)
             case Guard(condition, then, otherwise):
-                yield f"{pad}if {self.expression(condition)}"
-                yield from self.lines(then, depth + 1)
+                yield Row(n, depth, f"if {self.expression(condition)}")
+                yield from self.rows(then, depth + 1)
                 if otherwise is not None:
-                    yield f"{pad}else"
-                    yield from self.lines(otherwise, depth + 1)
+                    yield Row(n, depth, "else")
+                    yield from self.rows(otherwise, depth + 1)
             case Allocation(storages, body):
                 for s in storages:
-                    yield pad + self.buffer(s)
-                yield from self.lines(body, depth)
+                    yield Row(s, depth, self.buffer(s))
+                yield from self.rows(body, depth)
             case Produce(label, name, tensor, region, body, asynchronous):
                 outer, self.tensor = self.tensor, tensor
                 ahead = " asynchronously" if asynchronous else ""
-                yield f"{pad}{label} {name}{self.box(region, tensor)}{ahead}"
-                yield from self.lines(body, depth + 1)
+                yield Row(n, depth, f"{label} {name}{self.box(region, tensor)}{ahead}")
+                yield from self.rows(body, depth + 1)
                 self.tensor = outer
             case Assign():
-                yield pad + self.assignment(n, len(pad))
+                yield Row(n, depth, self.assignment(n, 2 * depth))
             case Call():
                 given = ", ".join(
                     self.expression(a) if isinstance(a, Node) else f"{a[0].name}[{self.spans(a[1][0])}]"
                     for a in n.arguments
                 )
-                yield self._cut(f"{pad}{n.tensor.name}[{self.spans(n.region)}] = {n.called}({given})", 0)
+                yield Row(
+                    n, depth, self._cut(f"{n.tensor.name}[{self.spans(n.region)}] = {n.called}({given})", 2 * depth)
+                )
             case PrefetchNode(tensor, region):
-                yield f"{pad}prefetch {tensor.name}{self.box(region, tensor)}"
+                yield Row(n, depth, f"prefetch {tensor.name}{self.box(region, tensor)}")
 
-    def loop(self, n: LoopNode, depth: int) -> Iterator[str]:
+    def loop(self, n: LoopNode, depth: int) -> Iterator[Row]:
         short = self._short(n)
         name = short
         while name in self.taken:
             name += "'"
         span = self.span(n.start, n.stop)
         mode = f" spatial on {n.axis}" if n.mode == "spatial" else _SHOWN.get(n.mode, " " + n.mode)
-        yield f"{'  ' * depth}for {name} in {span}{mode}"
+        yield Row(n, depth, f"for {name} in {span}{mode}")
         self.names[n.var.attr] = name
         self.taken.append(name)
-        yield from self.lines(n.body, depth + 1)
+        yield from self.rows(n.body, depth + 1)
         self.taken.pop()
         del self.names[n.var.attr]
 
