@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.codegen.export import Export
     from tilewright.codegen.trace import Trace
     from tilewright.hw import Account
+    from tilewright.hw.cache_counts import Level
 
 MODES = ("strict", "contract", "fast")
 
@@ -300,6 +301,20 @@ class Kernel:
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
         return export(p, schedule, to, sizes, machine, check_mode(mode or self.mode))
+
+    def cache_estimate(
+        self, schedule: Any = None, *, machine: Any, sizes: Mapping[str, int], mode: str | None = None
+    ) -> tuple[Level, ...]:
+        """About what `simulate(..., caches=True)` counts, without running: accesses, hits and misses by level and tensor.
+
+        It takes milliseconds at any size, once a schedule is lowered. Working sets of loops are held against the caches
+        with their ways; what it is good for is to rank schedules. Raises SimulationError `caches.none` where the
+        machine has no caches, `estimate.data` where loop bounds depend on data.
+        """
+        from tilewright.codegen.cache_estimate import cache_estimate
+
+        p = self.pipeline() if schedule is None else self._scheduled(schedule)
+        return cache_estimate(p, schedule, machine, sizes, check_mode(mode or self.mode))
 
     def count(
         self, schedule: Any = None, *, sizes: Mapping[str, int], mode: str | None = None, inputs: Any = None

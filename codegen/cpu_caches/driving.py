@@ -38,11 +38,7 @@ class DrivenCaches:
     """
 
     def __init__(self, program: L.Program, machine: Machine):
-        if not machine.caches:
-            raise SimulationError(
-                f"machine {machine.name} has no caches", code="caches.none", where=user_location(),
-                hint="machine files list them as [[cache]], from the core outwards; generic-avx2 and zen3 have some",
-            )  # fmt: skip
+        check_caches(machine)
         buffers = main_buffers(program, machine)
         names = {b.name for b in buffers}
         plain = {n: n.removeprefix("out.") for n in names}
@@ -57,6 +53,15 @@ class DrivenCaches:
     def finish(self) -> None:
         """Write back what has changed: what the run wrote reaches the memory."""
         self.hierarchy.flush()
+
+
+def check_caches(machine: Machine) -> None:
+    """Raises SimulationError `caches.none` for a machine without caches."""
+    if not machine.caches:
+        raise SimulationError(
+            f"machine {machine.name} has no caches", code="caches.none", where=user_location(),
+            hint="machine files list them as [[cache]], from the core outwards; generic-avx2 and zen3 have some",
+        )  # fmt: skip
 
 
 def main_buffers(program: L.Program, machine: Machine) -> list[L.Buffer]:
