@@ -102,7 +102,7 @@ def test_the_sample_by_section() -> None:
 
 def test_as_json() -> None:
     data = json.loads(sample().roofline().to_json())
-    assert data["whole"]["verdict"] == "compute bound by 2.1x"
+    assert data["whole"]["verdict"] == "compute bound by 1.4x"
     assert data["whole"]["roofs"][0]["intensity"] == 32768 / (36 * 1024)
     assert [b["name"] for b in data["regions"]][2] == "C.update"
     assert list(data) == [
