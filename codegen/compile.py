@@ -33,6 +33,7 @@ from tilewright.schedule.state import State
 
 if TYPE_CHECKING:
     from tilewright.codegen.lower import Lowered
+    from tilewright.schedule.registers import Registers
     from tilewright.schedule.report import Report
     from tilewright.schedule.schedule import Schedule
 
@@ -416,13 +417,14 @@ def _stride_class(a: np.ndarray) -> str:
     return ANY
 
 
-def completed(p: Pipeline, schedule: Any, mode: str) -> Schedule:
-    """The whole schedule (None: all default), checked. Raises ScheduleError for what is not legal in this mode."""
+def completed(p: Pipeline, schedule: Any, mode: str, registers: Registers | None = None) -> Schedule:
+    """The whole schedule (None: all default; its tiles are for these `registers`), checked. Raises ScheduleError for what
+    is not legal in this mode."""
     from tilewright.schedule.check import reassociated_at
     from tilewright.schedule.default import complete
     from tilewright.schedule.schedule import Schedule
 
-    full = complete(Schedule(p) if schedule is None else schedule, mode)
+    full = complete(Schedule(p) if schedule is None else schedule, mode, registers)
     full.check()
     if mode == "strict" and full.state.reassociations:
         raise refuse(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.codegen.export.c_expressions import STORED, fresh
 from tilewright.codegen.export.expressions import Json
-from tilewright.codegen.export.touched import mentions, reads, statements, writes
+from tilewright.codegen.export.touched import mentions, reads, statements, without_lets, writes
 from tilewright.lang.types import DTYPES
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class Copies:
     def turns(self, c: Json, loop: Json | None) -> bool:
         """Whether the slots of a copy in the body of `loop` turn with it."""
         side = self.ring(c)
-        return side is not None and loop is not None and mentions(side["slot"], "var", loop["var"])
+        return (
+            side is not None and loop is not None and mentions(without_lets(side["slot"], c["let"]), "var", loop["var"])
+        )
 
     def ahead(self, c: Json, loop: Json | None) -> bool:
         """Whether a load in the body of a loop may be begun before its iteration."""
@@ -188,7 +190,7 @@ class Copies:
         ring = self.ring(c)
         if ring is None:
             return "0"
-        return self.writer.text(ring["slot"])
+        return self.writer.text(without_lets(ring["slot"], c["let"]))  # lets stand where the copy begins
 
     def whole(self, c: Json) -> list[str]:
         """A copy where it stands: begun, and if it is synchronous waited for."""

@@ -246,7 +246,7 @@ class _Writer:
         self.copies += 1
         return {
             "do": "copy", "name": s.name, "number": self.copies - 1, "asynchronous": t.asynchronous,
-            "engine": s.engine or None, "let": lets, "source": sides[0], "target": sides[1],
+            "engine": s.engine, "let": lets, "source": sides[0], "target": sides[1],
             "extents": found[4 : 4 + n],
         }  # fmt: skip
 

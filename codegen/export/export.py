@@ -14,16 +14,19 @@ from tilewright.codegen.compile import completed
 from tilewright.codegen.export.document import About, document
 from tilewright.codegen.export.expressions import Json
 from tilewright.codegen.export.printing import dumps
+from tilewright.codegen.footprint import program_footprints
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.lower import Request, lower
+from tilewright.codegen.prepared import registers_of
 from tilewright.codegen.tidy import tidy
-from tilewright.hw import Compute, Dma, Machine, Memory, Provenance, load_machine
+from tilewright.hw import Compute, Dma, Machine, Memory, Provenance, check_capacity, load_machine
 from tilewright.hw.machine import memory_names
 from tilewright.lang import ir
 from tilewright.lang.binding import check_sizes
 from tilewright.lang.errors import ArgumentError, BoundsError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.build import build_nest
+from tilewright.schedule.check import placed_by
 from tilewright.schedule.nest import Allocation, walk
 from tilewright.schedule.state import State
 
@@ -88,15 +91,23 @@ def made_document(
     """The document of a kernel under a schedule."""
     if sizes:
         check_sizes(p, sizes)
-    full = completed(p, schedule, mode)
+        missing = [n for n in p.sizes if n not in sizes]
+        if missing:
+            raise ArgumentError(
+                f"{p.name}: the size {missing[0]} is not given", code="argument.size-open", where=user_location(),
+                hint="give all sizes, or none: " + ", ".join(p.sizes),
+            )  # fmt: skip
     given = machine if machine is not None else getattr(schedule, "machine", None)
     on = load_machine(given) if isinstance(given, str) else given
+    full = completed(p, schedule, mode, None if on is None else registers_of(on))
     known = on or any_machine(full.state, mode)
     classes = (CONTIGUOUS,) * len(argument_roles(p))
     symbol = abi.symbol(p.name, "export")
     program = lower(Request(full.state, mode, symbol, classes, native=False, machine=known, sizes=sizes)).program
     program = replace(program, body=tidy(program.body))
     _check_requirements(p, program, full.state, mode)
+    if on is not None and sizes:
+        check_capacity(on, program_footprints(program, on, sizes), placed_by(full.directives))
     alignments = {} if on is None else {n: max(m.alignment, 16) for m in on.memories for n in memory_names(m)}
     about = About(p, full.state, mode, str(full), dict(sizes or {}), on.name if on else None, alignments)
     return document(program, about)

@@ -68,4 +68,24 @@ def mentions(value: Any, kind: str, name: str) -> bool:
     return False
 
 
-__all__ = ["mentions", "reads", "statements", "touched", "writes"]
+def without_lets(e: Json, lets: list[Json]) -> Json:
+    """An expression with the values of these lets in place of their names."""
+    known: dict[str, Json] = {}
+    for v in lets:
+        known[v["let"]] = _put_in(v["value"], known)
+    return _put_in(e, known)
+
+
+def _put_in(e: Json, known: dict[str, Json]) -> Json:
+    if "let" in e:
+        return known.get(e["let"], e)
+    out = dict(e)
+    for key in ("at", "where"):
+        if key in e:
+            out[key] = _put_in(e[key], known)
+    if "of" in e:
+        out["of"] = [_put_in(a, known) for a in e["of"]]
+    return out
+
+
+__all__ = ["mentions", "reads", "statements", "touched", "without_lets", "writes"]
