@@ -123,7 +123,9 @@ class _Writer:
                 yield self.row(kind, depth, var.attr, self.loop_text(s), s, live, where, alone)
                 yield from self.of(body, depth + 1, live, var.attr, alone)
             case L.If(condition, then, otherwise):
-                alone = alone if otherwise is None else None
+                if alone is not None and otherwise is not None:
+                    yield self.row("compute", depth, alone.name, f"compute {alone.name}", s, live, where, alone)
+                    alone, depth = None, depth + 1
                 yield self.row("if", depth, "", f"if {self.written(condition)}", s, live, where, alone)
                 yield from self.of(then, depth + 1, live, where, alone)
                 if otherwise is not None:
@@ -140,10 +142,17 @@ class _Writer:
                 yield from self.of(body, depth, inside, where, alone)
             case L.Store(origin=origin) if origin is not None:
                 text = self.texts.stores.get(origin.stage, origin.stage)
-                yield self.row("compute", depth, alone.name if alone else origin.stage, text, s, live, where, alone)
+                yield self.stored(depth, origin.stage, text, s, live, where, alone)
             case L.Call(stage=stage, name=name):
                 text = self.texts.stores.get(stage, f"{stage} = {name}(...)")
-                yield self.row("compute", depth, alone.name if alone else stage, text, s, live, where, alone)
+                yield self.stored(depth, stage, text, s, live, where, alone)
+
+    def stored(
+        self, depth: int, stage: str, text: str, s: L.Stmt, live: Mapping[str, int], where: str, alone: L.Section | None
+    ) -> Line:
+        """A computation that is this alone, or a part of one."""
+        kind, name = ("store", stage) if alone is None else ("compute", alone.name)
+        return self.row(kind, depth, name, text, s, live, where, alone)
 
     def row(
         self, kind: str, depth: int, name: str, text: str, s: L.Stmt, live: Mapping[str, int], where: str,

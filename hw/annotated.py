@@ -28,6 +28,7 @@ _LEAST = 24  # columns that the nest itself keeps
 _BAR = 10
 _LISTED = 4  # waits that are named below the nest
 _LOOPS = ("loop", "parallel", "spatial")
+_UNCOUNTED = ("buffer", "if", "store")
 # ANSI: what runs is green, what waits red, what hides behind work is dim.
 _BOLD, _DIM, _GREEN, _RED, _OFF = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
@@ -178,8 +179,8 @@ def _rows(time: Time, memories: tuple[str, ...]) -> Iterator[Row]:
 
 def _trips(line: Line) -> str:
     """`8` iterations, `64 x 8` where a loop was begun 64 times, `64` visits of what is no loop."""
-    if line.kind in ("buffer", "if") or not line.visits:
-        return "" if line.kind in ("buffer", "if") else "never"
+    if line.kind in _UNCOUNTED or not line.visits:
+        return "" if line.kind in _UNCOUNTED else "never"
     if line.kind not in _LOOPS:
         return humane.count(line.visits)
     each = line.trips / line.visits

@@ -37,7 +37,8 @@ class Use:
 class Line:
     """A line of the annotated nest, in text order.
 
-    `kind`: loop, parallel, spatial, copy, compute, buffer or if; `depth` its indentation; `visits` how often it began,
+    `kind`: loop, parallel, spatial, copy, compute, buffer, if, or store (a part of a computation, without figures of its
+    own); `depth` its indentation; `visits` how often it began,
     `trips` the iterations of a loop over all visits; `bytes` moved by a copy (or by all copies inside of a loop), `busy`
     and `waits` (by cause) the core's cycles in it, `transfer` the engine's cycles of a copy; `live` bytes by memory at
     that place; `where` the program point as footprints name it.
