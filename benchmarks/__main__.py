@@ -12,6 +12,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+from benchmarks import simulator
+
 # name -> what is compared
 CASES = {
     "matmul": "f32 1024 x 1024 with the schedule `expert` of examples/matmul.py, NumPy",
@@ -24,20 +26,21 @@ CASES = {
     "call": "a call on 16 elements with out=, np.add",
     "cold": "compiling matmul with `expert`, empty cache (median of 5 processes), Numba's njit of plain loops",
     "warm": "from `import tilewright` to the first result, filled cache (median of 5 processes), Numba's cache",
+    **simulator.CASES,
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="cases:\n" + "\n".join(f"  {name:20} {text}" for name, text in CASES.items()),
+        epilog="cases:\n" + "\n".join(f"  {name:25} {text}" for name, text in CASES.items()),
     )  # fmt: skip
     parser.add_argument("cases", nargs="*", metavar="CASE", help="a case, or the first word of several (default: all)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of both sides (default: 1)")
     parser.add_argument("--rounds", type=int, metavar="N", help="timed rounds (default: for some seconds)")
     parser.add_argument("--json", action="store_true", help="a line of JSON a case")
     args = parser.parse_args()
-    chosen = [name for name in CASES if not args.cases or any(_selects(c, name) for c in args.cases)]
+    chosen = [name for name in CASES if _chosen(name, args.cases)]
     unknown = [c for c in args.cases if not any(_selects(c, name) for name in CASES)]
     if unknown:
         parser.error(f"there is no case {unknown[0]!r}; there are {', '.join(CASES)}")
@@ -47,11 +50,18 @@ def main() -> int:
     if not 1 <= args.threads <= len(available):
         parser.error(f"--threads must be 1..{len(available)} here")
     pin(available[-args.threads :])
-    if not args.json:
+    if not args.json and not set(chosen) <= set(simulator.CASES):
         print(f"{'case':22} {'ours':>10}  {'peer':32} {'peer':>10}  peer/ours  ({args.threads} threads)")
     for result in _run(chosen, args.threads, args.rounds):
         print(json.dumps(result.as_json()) if args.json else result, flush=True)
     return 0
+
+
+def _chosen(name: str, words: list[str]) -> bool:
+    """Cases that take long run where they are named, and nowhere else."""
+    if name in simulator.LONG:
+        return name in words
+    return not words or any(_selects(w, name) for w in words)
 
 
 def _selects(word: str, name: str) -> bool:
@@ -83,7 +93,10 @@ def _run(names: list[str], threads: int, rounds: int | None) -> Iterator:
     }
     fresh = {"cold": processes.cold, "warm": processes.warm}
     for name in names:
-        yield fresh[name](threads, rounds) if name in fresh else measure(cases[name](), threads, rounds)
+        if name in simulator.CASES:
+            yield simulator.measure(name, rounds)
+        else:
+            yield fresh[name](threads, rounds) if name in fresh else measure(cases[name](), threads, rounds)
 
 
 if __name__ == "__main__":
