@@ -253,13 +253,14 @@ class Kernel:
         self,
         schedule: Any = None,
         *,
-        machine: Any,
+        machine: Any = None,
         sizes: Mapping[str, int],
         mode: str | None = None,
         inputs: Any = None,
         caches: bool = False,
     ) -> Any:
-        """Run on a simulated machine: the account of bytes and footprint, and the values.
+        """Run on a simulated machine (by default that of the schedule): the account of bytes and footprint, and the
+        values.
 
         With `caches` every access that the code makes to main memory goes through the machine's caches, one after the
         other as one core makes them (`account.caches`: accesses, hits and misses by level and tensor). That takes some
@@ -271,11 +272,11 @@ class Kernel:
         return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs, caches)
 
     def account(
-        self, schedule: Any = None, *, machine: Any, sizes: Mapping[str, int], mode: str | None = None, time: bool = True,
-        timeline: int = 0, sync: str | None = None,
+        self, schedule: Any = None, *, machine: Any = None, sizes: Mapping[str, int], mode: str | None = None,
+        time: bool = True, timeline: int = 0, sync: str | None = None,
     ) -> Account:  # fmt: skip
-        """What the schedule does on a simulated machine at these sizes, without data: counts by tensor and memory,
-        copies, footprint, energy, and (with `time`) cycles, waits and the annotated nest.
+        """What the schedule does on a simulated machine (by default its own) at these sizes, without data: counts by
+        tensor and memory, copies, footprint, energy, and (with `time`) cycles, waits and the annotated nest.
 
         It is exactly the account of `simulate`, in milliseconds at any size: loops whose iterations do the same are
         multiplied. `timeline` keeps that many of the first intervals of time; `sync` (decoupled or barrier) says how

@@ -20,7 +20,7 @@ from tilewright.lang.pipeline import Pipeline
 
 
 def account(
-    p: Pipeline, schedule: Any, machine: Machine | str, sizes: Mapping[str, int], mode: str = "contract",
+    p: Pipeline, schedule: Any, machine: Machine | str | None, sizes: Mapping[str, int], mode: str = "contract",
     time: bool = True, timeline: int = 0, sync: str | None = None,
 ) -> Account:  # fmt: skip
     """What `p` under `schedule` (None: the default) does on a machine at the given sizes, without its data.

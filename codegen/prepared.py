@@ -19,9 +19,10 @@ from tilewright.codegen.skeleton.encoding import Encoded, encode
 from tilewright.codegen.skeleton.engine import Result, run
 from tilewright.codegen.skeleton.tree import Table
 from tilewright.codegen.table import table_of
-from tilewright.hw import Footprint, Machine, Proposal, SimulationError, check_capacity, load_machine
+from tilewright.hw import Footprint, Machine, Proposal, SimulationError, check_capacity
 from tilewright.lang.errors import Location, user_location
 from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.machines import as_machine, check_arrays
 from tilewright.schedule.registers import Registers
 from tilewright.schedule.state import State
 
@@ -80,22 +81,24 @@ class Prepared:
         return run(self._encoded[sync], env, intervals=timeline)
 
     def fits(self, env: Mapping[str, Any]) -> tuple[Footprint, ...]:
-        """The footprints at these sizes and scalars. Raises CapacityError."""
+        """The footprints at these sizes and scalars. Raises CapacityError, and ScheduleError for spatial loops that are
+        longer than the axes of the machine's array."""
+        check_arrays(self.state, self.machine, env)
         found = program_footprints(self.program, self.machine, env)
         check_capacity(self.machine, found, self.placed, lambda memory: self.propose(memory, env))
         return found
 
 
-def prepare(p: Pipeline, schedule: Any, machine: Machine | str, mode: str) -> Prepared:
-    """`p` under `schedule` (None: the default; stages that it does not name get it) on a machine; kept for the next
-    call with the same."""
+def prepare(p: Pipeline, schedule: Any, machine: Machine | str | None, mode: str) -> Prepared:
+    """`p` under `schedule` (None: the default; stages that it does not name get it) on a machine (None: the one that the
+    schedule is bound to); kept for the next call with the same."""
     from tilewright.codegen.fitting import what_would_fit
     from tilewright.schedule.check import placed_by
     from tilewright.schedule.default import complete
     from tilewright.schedule.schedule import Schedule
 
-    on = machine if isinstance(machine, Machine) else load_machine(machine)
     own = Schedule(p) if schedule is None else schedule
+    on = as_machine(machine, own)
     key = (p.digest, own.directives, on, mode)
     if (found := _kept.get(key)) is not None:
         _kept.move_to_end(key)

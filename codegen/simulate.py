@@ -38,7 +38,7 @@ class Simulation:
 def simulate(
     p: Pipeline,
     schedule: Any,
-    machine: Machine | str,
+    machine: Machine | str | None,
     sizes: Mapping[str, int],
     mode: str = "contract",
     inputs: Any = None,

@@ -7,22 +7,42 @@ machine when it is simulated. What fits into memories is for `check`: a schedule
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.lang import simplify
+from tilewright.lang.errors import user_location
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import integer
+from tilewright.schedule.build import build_nest
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.extents import known_extents
 from tilewright.schedule.live import Loops, largest
-from tilewright.schedule.nest import LoopNode, Nest, NestNode, children
+from tilewright.schedule.nest import LoopNode, NestNode, children
 from tilewright.schedule.sites import Sites
 from tilewright.schedule.state import State, refuse
 
 if TYPE_CHECKING:
     from tilewright.hw import Machine
+    from tilewright.schedule.schedule import Schedule
 
 _OWN_MEMORIES = ("main", "reg")
+
+
+def as_machine(given: Machine | str | None, schedule: Schedule) -> Machine:
+    """The machine that is named, or else the one that the schedule is bound to.
+
+    Raises SimulationError `simulation.machine` where there is neither, MachineError for a name that is none.
+    """
+    from tilewright.hw import Machine, SimulationError, load_machine
+
+    if given is not None:
+        return given if isinstance(given, Machine) else load_machine(given)
+    if schedule.machine is None:
+        raise SimulationError(
+            f"no machine is said for {schedule.pipeline.name}", code="simulation.machine", where=user_location(),
+            hint='machine="toy", or bind the schedule: kernel.schedule(machine="toy")',
+        )  # fmt: skip
+    return schedule.machine
 
 
 def check_memory(d: Directive, machine: Machine | None) -> None:
@@ -64,9 +84,11 @@ def check_state(state: State, machine: Machine) -> None:
         _check_axes(machine, found)
 
 
-def check_arrays(nest: Nest, machine: Machine, sizes: Mapping[str, int]) -> None:
-    """Raise ScheduleError where a nest's spatial loops do not fit the axes of a machine at the given sizes."""
-    stack: list[tuple[NestNode, Loops, tuple[tuple[str, str, int], ...]]] = [(nest.body, (), ())]
+def check_arrays(state: State, machine: Machine, sizes: Mapping[str, Any]) -> None:
+    """Raise ScheduleError where spatial loops do not fit the axes of a machine at the given sizes."""
+    if not any(x.mode == "spatial" for s in state.stages.values() for x in s.loops):
+        return
+    stack: list[tuple[NestNode, Loops, tuple[tuple[str, str, int], ...]]] = [(build_nest(state).body, (), ())]
     while stack:
         n, loops, found = stack.pop()
         if isinstance(n, LoopNode):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.hw import Account, Machine, SimulationError, load_machine
+from tilewright.hw import Account, Machine
 from tilewright.kernels import Kernel, check_mode, from_pipeline
-from tilewright.lang.errors import user_location
 from tilewright.schedule.causes import refuse
+from tilewright.schedule.machines import as_machine
 from tilewright.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -22,21 +22,6 @@ def as_schedule(given: Any) -> Schedule:
     if isinstance(given, Kernel):
         return given.schedule()
     raise refuse(f"{given!r:.60} is no schedule", "kind", "give a schedule (kernel.schedule()), or a kernel")
-
-
-def as_machine(given: Machine | str | None, schedule: Schedule) -> Machine:
-    """The machine that is named, or else the one that the schedule is bound to.
-
-    Raises SimulationError `simulation.machine` where there is neither, MachineError for a name that is none.
-    """
-    if given is not None:
-        return given if isinstance(given, Machine) else load_machine(given)
-    if schedule.machine is None:
-        raise SimulationError(
-            f"no machine is said for {schedule.pipeline.name}", code="simulation.machine", where=user_location(),
-            hint='machine="toy", or bind the schedule: kernel.schedule(machine="toy")',
-        )  # fmt: skip
-    return schedule.machine
 
 
 def account_of(

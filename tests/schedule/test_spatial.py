@@ -9,7 +9,6 @@ from tests.schedule.helpers import good, refused
 from tests.schedule.test_compute_with import twins
 from tilewright.hw import load_machine
 from tilewright.lang.errors import ScheduleError
-from tilewright.schedule.build import build_nest
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.machines import check_arrays
 from tilewright.schedule.schedule import Schedule
@@ -132,8 +131,8 @@ def test_what_is_computed_inside_counts_too():
 def test_a_machine_is_met_at_sizes():
     s = Schedule(matmul())
     s["C.update"].spatial("i", "row")
-    nest, machine = build_nest(s.state), load_machine("tpu-v1")
-    check_arrays(nest, machine, {"M": 256, "N": 1, "K": 1})
+    machine = load_machine("tpu-v1")
+    check_arrays(s.state, machine, {"M": 256, "N": 1, "K": 1})
     for sizes, on in (({"M": 257, "N": 1, "K": 1}, machine), ({"M": 1, "N": 1, "K": 1}, load_machine("toy"))):
         with pytest.raises(ScheduleError):
-            check_arrays(nest, on, sizes)
+            check_arrays(s.state, on, sizes)

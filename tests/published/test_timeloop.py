@@ -1,0 +1,213 @@
+"""Mappings with published counts, from the exercises of Timeloop and Accelergy (accelergy-project/timeloop-accelergy-
+exercises: 00 to 04 of the tutorial of 2020, and example design simple_output_stationary).
+
+Conventions, all as there: words are counted per memory and tensor; a window that moves is filled by its new part, and as
+a whole again where an outer loop starts it anew (`store_at` that loop); a tile is filled where the innermost loop moves
+that it depends on (`at` that loop); the first touch of a sum is no read and no fill; what leaves a memory for one further
+out is counted there, as an update, and not as a read here; elements of an array that want the same word at once read it
+once, and sums that they have to one word are updated once.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import tilewright as tw
+from tests.published.arrays import WAYS, machine, tiles, total, words
+
+BOTH = pytest.mark.parametrize("account", WAYS, ids=lambda f: f.__name__)
+TWO, THREE = machine("main", "buffer"), machine("main", "glb", "rf")
+SIXTEEN = machine("main", "glb", "rf", axes={"pe": 16}, elements=("glb", "rf"))
+
+
+@tw.kernel
+def conv(W: tw.i32[3], I: tw.i32[18]):
+    p = tw.vars("p")
+    r = tw.rdom(r=3)
+    O = tw.func("O")
+    O[p] = 0
+    O[p] += W[r] * I[p + r]
+    return O[:16]
+
+
+@tw.kernel
+def conv_oc(W: tw.i32[32, 3], I: tw.i32[18]):
+    k, p = tw.vars("k p")
+    r = tw.rdom(r=3)
+    O = tw.func("O")
+    O[k, p] = 0
+    O[k, p] += W[k, r] * I[p + r]
+    return O[:32, :16]
+
+
+@tw.kernel
+def conv_ic_oc(W: tw.i32[32, 32, 3], I: tw.i32[32, 18]):
+    k, p = tw.vars("k p")
+    r = tw.rdom(c=32, r=3)
+    O = tw.func("O")
+    O[k, p] = 0
+    O[k, p] += W[k, r.c, r.r] * I[r.c, p + r.r]
+    return O[:32, :16]
+
+
+@BOTH
+def test_conv1d_on_one_level(account):
+    s = conv.schedule(machine=machine("buffer"))
+    s["O.update"].unscheduled()
+    got = account(conv, s)
+    assert words(got, "buffer", "W", "I", "O") == {"W": (48, 0, 0), "I": (48, 0, 0), "O": (32, 0, 48)}
+    assert total(got, "buffer", "W", "I", "O") == 176
+    assert sum(got.operations.values()) == 2 * 48
+
+
+@BOTH
+def test_conv1d_output_stationary(account):
+    s = conv.schedule(machine=TWO)
+    s.cache_read("W", memory="buffer")
+    s.cache_read("I", at="O.update.p", memory="buffer", name="window").store_root().fold_storage("x0", 3)
+    s.cache_write("O", at="O.update.p", memory="buffer")
+    got = account(conv, s)
+    assert words(got, "buffer", "W", "I", "O") == {"W": (48, 3, 0), "I": (48, 18, 0), "O": (32, 0, 48)}
+    assert total(got, "buffer", "W", "I", "O") == 197
+    assert words(got, "main", "W", "I", "O") == {"W": (3, 0, 0), "I": (18, 0, 0), "O": (0, 0, 16)}
+    assert sorted(tiles(got, "buffer").values()) == [1, 3, 3]
+
+
+@BOTH
+def test_conv1d_weight_stationary(account):
+    s = conv.schedule(machine=TWO)
+    s["O.update"].reorder("r", "p")
+    s["O"].store_in("buffer")
+    s.cache_read("W", at="O.update.r", memory="buffer")
+    s.cache_read("I", at="O.update.r", memory="buffer", name="window").store_root().fold_storage("x0", 16)
+    got = account(conv, s)
+    assert words(got, "buffer", "W", "I", "O") == {"W": (48, 3, 0), "I": (48, 18, 0), "O": (32, 0, 48)}
+    assert total(got, "buffer", "W", "I", "O") == 197
+    assert total(got, "main", "W", "I", "O") == 37
+    assert sorted(tiles(got, "buffer").values()) == [1, 16, 16]
+
+
+@BOTH
+def test_conv1d_with_output_channels_untiled(account):
+    s = conv_oc.schedule(machine=TWO)
+    s.cache_read("W", at="O.update.k", memory="buffer")
+    s.cache_read("I", at="O.update.p", memory="buffer", name="window").store_at("O.update.k").fold_storage("x0", 3)
+    s.cache_write("O", at="O.update.p", memory="buffer")
+    got = account(conv_oc, s)
+    assert words(got, "main", "W", "I", "O") == {"W": (96, 0, 0), "I": (576, 0, 0), "O": (0, 0, 512)}
+    assert (total(got, "main", "W", "I", "O"), total(got, "buffer", "W", "I", "O")) == (1184, 6304)
+
+
+def tiled(on):
+    s = conv_oc.schedule(machine=on)
+    s["O.update"].split("k", "ko", "ki", 2).reorder("ko", "p", "ki", "r")
+    return s
+
+
+@BOTH
+def test_conv1d_with_output_channels_tiled(account):
+    s = tiled(TWO)
+    s.cache_read("W", at="O.update.ko", memory="buffer")
+    s.cache_read("I", at="O.update.p", memory="buffer", name="window").store_at("O.update.ko").fold_storage("x0", 3)
+    s.cache_write("O", at="O.update.p", memory="buffer")
+    got = account(conv_oc, s)
+    assert words(got, "main", "W", "I", "O") == {"W": (96, 0, 0), "I": (288, 0, 0), "O": (0, 0, 512)}
+    assert (total(got, "main", "W", "I", "O"), total(got, "buffer", "W", "I", "O")) == (896, 6016)
+    assert tiles(got, "buffer") == {"W_O": 6, "window": 3, "O_tile": 2}
+
+
+@BOTH
+def test_three_levels(account):
+    s = tiled(THREE)
+    s["O"].store_in("glb")
+    s.cache_read("W", memory="glb", name="Wg")
+    s.cache_read("I", memory="glb", name="Ig")
+    s.cache_read("Wg", at="O.update.ko", memory="rf")
+    s.cache_read("Ig", at="O.update.p", memory="rf", name="window").store_at("O.update.ko").fold_storage("x0", 3)
+    s.cache_write("O", at="O.update.p", memory="rf")
+    got = account(conv_oc, s)
+    assert words(got, "glb", "W", "I", "O") == {"W": (96, 96, 0), "I": (288, 18, 0), "O": (0, 0, 512)}
+    assert [total(got, m, "W", "I", "O") for m in ("rf", "glb", "main")] == [6016, 1010, 626]
+
+
+@BOTH
+def test_three_levels_with_bypass(account):
+    """W and I skip the registers, O the global buffer: what is not staged there is read from further out."""
+    s = tiled(THREE)
+    s.cache_read("W", memory="glb")
+    s.cache_read("I", memory="glb")
+    s.cache_write("O", at="O.update.p", memory="rf")
+    got = account(conv_oc, s)
+    assert words(got, "glb", "W", "I", "O") == {"W": (1536, 96, 0), "I": (1536, 18, 0), "O": (0, 0, 0)}
+    assert [total(got, m, "W", "I", "O") for m in ("rf", "glb", "main")] == [2560, 3186, 626]
+
+
+@BOTH
+def test_spatial_input_channels(account):
+    """Sixteen elements, each with two input channels: their sums are added on the way to the main memory."""
+    s = conv_ic_oc.schedule(machine=SIXTEEN)
+    s["O.update"].split("c", "cs", "ci", 2).reorder("cs", "ci", "k", "r", "p").spatial("cs", "pe")
+    s.cache_write("O", at="O.update.cs", memory="glb")
+    s.cache_read("W", at="O.update.cs", memory="glb", name="Wg")
+    s.cache_read("I", at="O.update.cs", memory="glb", name="Ig")
+    s.cache_write("O", at="O.update.k", memory="rf")
+    s.cache_read("Wg", at="O.update.r", memory="rf")
+    s.cache_read("Ig", at="O.update.r", memory="rf", name="window").store_at("O.update.k").fold_storage("x1", 16)
+    got = account(conv_ic_oc, s)
+    each = {t: tuple(n // 16 for n in w) for t, w in words(got, "rf", "W", "I", "O").items()}
+    assert each == {"W": (3072, 192, 0), "I": (3072, 1152, 0), "O": (2560, 512, 3072)}
+    each = {t: tuple(n // 16 for n in w) for t, w in words(got, "glb", "W", "I", "O").items()}
+    assert each == {"W": (192, 192, 0), "I": (1152, 36, 0), "O": (512, 0, 1024)}
+    assert words(got, "main", "W", "I", "O") == {"W": (3072, 0, 0), "I": (576, 0, 0), "O": (0, 0, 512)}
+    assert [total(got, m, "W", "I", "O") for m in ("rf", "glb", "main")] == [218_112, 49_728, 4160]
+
+
+@BOTH
+def test_spatial_output_channels(account):
+    """Sixteen elements, each with two output channels: an input is read once for all of them."""
+    s = conv_ic_oc.schedule(machine=SIXTEEN)
+    s["O.update"].split("k", "ks", "ki", 2).reorder("ks", "c", "ki", "r", "p").spatial("ks", "pe")
+    s.cache_write("O", at="O.update.ks", memory="glb")
+    s.cache_read("W", at="O.update.ks", memory="glb", name="Wg")
+    s.cache_read("I", at="O.update.ks", memory="glb", name="Ig")
+    s.cache_write("O", at="O.update.ki", memory="rf")
+    s.cache_read("Wg", at="O.update.r", memory="rf")
+    s.cache_read("Ig", at="O.update.r", memory="rf", name="window").store_at("O.update.ki").fold_storage("x1", 16)
+    got = account(conv_ic_oc, s)
+    each = {t: tuple(n // 16 for n in w) for t, w in words(got, "rf", "W", "I", "O").items()}
+    assert each == {"W": (3072, 192, 0), "I": (3072, 1152, 0), "O": (3040, 992, 3072)}
+    each = {t: tuple(n // 16 for n in w) for t, w in words(got, "glb", "W", "I", "O").items()}
+    assert each == {"W": (192, 192, 0), "I": (1152, 576, 0), "O": (992, 0, 1024)}
+    assert words(got, "main", "W", "I", "O") == {"W": (3072, 0, 0), "I": (576, 0, 0), "O": (0, 0, 512)}
+    assert [total(got, m, "W", "I", "O") for m in ("rf", "glb", "main")] == [233_472, 66_048, 4160]
+
+
+@tw.kernel
+def strided(W: tw.i32[32, 3, 3, 3], I: tw.i32[3, 225, 225]):
+    m, p, q = tw.vars("m p q")
+    d = tw.rdom(c=3, r=3, s=3)
+    O = tw.func("O")
+    O[m, p, q] = 0
+    O[m, p, q] += W[m, d.c, d.r, d.s] * I[d.c, 2 * p + d.r, 2 * q + d.s]
+    return O[:32, :112, :112]
+
+
+@BOTH
+def test_simple_output_stationary(account):
+    """The mapping that the mapper has found: main P2 Q8 M2, global buffer Q14 R3, elements M16, sums C3 P4 S3, weight
+    register P14. Windows are loaded whole: none of two tiles that follow each other has a part of the other."""
+    s = strided.schedule(machine=machine("dram", "glb", "spad", "rf", axes={"pe": 16}, elements=("spad", "rf")))
+    u = s["O.update"]
+    u.split("p", "po", "pt", 56).split("pt", "pm", "pi", 14).split("q", "qo", "qi", 14).split("m", "mo", "ms", 16)
+    u.reorder("po", "qo", "mo", "qi", "ms", "r", "c", "pm", "s", "pi").spatial("ms", "pe")
+    s.cache_read("I", at="O.update.qo", memory="glb", name="Ig")
+    s.cache_read("W", at="O.update.mo", memory="glb", name="Wg")
+    s.cache_write("O", at="O.update.ms", memory="spad")
+    s.cache_read("Wg", at="O.update.s", memory="rf")
+    s.cache_read("Ig", at="O.update.pi", memory="rf")
+    got = account(strided, s)
+    assert words(got, "dram", "W", "I", "O") == {"W": (13_824, 0, 0), "I": (157_296, 0, 0), "O": (0, 0, 401_408)}
+    assert total(got, "dram", "W", "I", "O") == 572_528
+    assert words(got, "glb", "W", "I") == {"W": (774_144, 13_824, 0), "I": (677_376, 157_296, 0)}
+    assert tiles(got, "glb") == {"Ig": 9831, "Wg": 432}
+    assert tiles(got, "spad") == {"O_tile": 56}
