@@ -209,9 +209,14 @@ class _Level:
         first = f.op(f"insertelement {self.v} poison, i64 {tag}, i64 0")
         order = lane_constant("i32", [self.ways, *range(self.ways - 1)])
         moved = f.op(f"shufflevector {self.v} {tags}, {self.v} {first}, <{self.ways} x i32> {order}")
-        front = f.op(f"icmp ule {self.v} {self.lanes(range(self.ways))}, {self.splat(f, way)}")
-        kept = f.op(f"select <{self.ways} x i1> {front}, {self.v} {moved}, {self.v} {tags}")
-        f.do(f"store {self.v} {kept}, ptr {base}, align 8")
+        # A table of masks and no comparison, which would become a store under a mask: the next look-up would wait for it.
+        table, one = f"@{self.prefix}.front{self.k}", f"[{self.ways} x i64]"
+        rows = ([-1 if x <= w else 0 for x in range(self.ways)] for w in range(self.ways))
+        values = ", ".join(f"{one} [{', '.join(f'i64 {x}' for x in row)}]" for row in rows)
+        self.m.globals.setdefault(table, f"{table} = internal constant [{self.ways} x {one}] [{values}], align 64")
+        front = f.op(f"load {self.v}, ptr {f.op(f'getelementptr {one}, ptr {table}, i64 {way}')}, align 8")
+        change = f.op(f"and {self.v} {f.op(f'xor {self.v} {moved}, {tags}')}, {front}")
+        f.do(f"store {self.v} {f.op(f'xor {self.v} {tags}, {change}')}, ptr {base}, align 8")
 
     def point_away(self, f: _Body, group: str, way: str) -> None:
         """Every bit on the way to a used one points to the other half; it is the one that was used last."""
