@@ -99,3 +99,10 @@ def _way(c: Node, lane: Node) -> int | None:
 def by_data(n: Node) -> bool:
     """Whether an expression depends on what the kernel is called with besides its sizes."""
     return any(m.op in ("load", "load_if", "scalar", "stride", "call_extern") for m in ir.postorder((n,)))
+
+
+def sayable(n: Node) -> bool:
+    """Whether a skeleton can say an expression."""
+    from tilewright.codegen.skeleton.graph import expressible  # only programs for a machine need it
+
+    return expressible(n) and not by_data(n)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.emit.array import relayed, share_access, share_box
-from tilewright.codegen.emit.conditions import by_data, here, meaning
+from tilewright.codegen.emit.conditions import by_data, here, meaning, sayable
 from tilewright.codegen.emit.index import Access
 from tilewright.codegen.emit.region import Region, Value
 from tilewright.codegen.operations import Operations
@@ -209,9 +209,10 @@ class Ledger:
 
     def expression(self, n: Node) -> Node:
         """An expression of the tree."""
-        if self.problem is None and by_data(n):
+        if self.problem is None and not sayable(n):
             inside = "" if self.section is None else f" in {self.section.name}"
-            self.problem = f"a loop bound or condition{inside} depends on data: {n!r}"
+            what = "depends on data" if by_data(n) else "is more than index arithmetic"
+            self.problem = f"a loop bound or condition{inside} {what}: {n!r}"
         return n
 
     def tree(self) -> T.Step:

@@ -19,6 +19,15 @@ _OPS = {
 _SAME = ("likely", "assume", "cast")  # the value of their first argument
 
 
+def expressible(n: Node) -> bool:
+    """Whether a table can say an expression: index arithmetic and conditions over loop variables, sizes and scalars."""
+    return all(
+        m.op in ("var", "size", "scalar") or m.op in _OPS or (m.op in _SAME and len(m.args) > 0)
+        or (m.op == "const" and m.dtype in (index, bool_))
+        for m in ir.postorder((n,))
+    )  # fmt: skip
+
+
 class Graph:
     """Nodes (operation and three arguments), sinks and their cones. Arguments come before users."""
 
