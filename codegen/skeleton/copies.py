@@ -9,7 +9,7 @@ from tilewright.codegen.skeleton.timing import (
     finish_store,
     place,
     postpone,
-    record,
+    record_wait,
     settle,
     slot_of,
     touch,
@@ -62,7 +62,10 @@ def wait_for_copy(m, copy, done, issue):
         part = min(wait, issue)
         m[path] += wait - part
         m[path + 1] += part
-        record(m, L.TRACK_WAIT, m[copy + L.D_SECTION], m[L.CLOCK], done)
+        inward = m[copy + L.D_INWARD] != 0
+        cause, staged = (L.WHY_LOAD if inward else L.WHY_STORE), m[copy + (L.D_TARGET if inward else L.D_SOURCE)]
+        record_wait(m, m[copy + L.D_SECTION], L.WHY_ISSUE, staged, m[L.CLOCK], m[L.CLOCK] + part)
+        record_wait(m, m[copy + L.D_SECTION], cause, staged, m[L.CLOCK] + part, done)
         m[L.CLOCK] = done
 
 

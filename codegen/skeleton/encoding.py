@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton import tree as T
 from tilewright.codegen.skeleton.graph import Env, Graph
@@ -37,7 +39,7 @@ class Encoded:
     """
 
     table: T.Table
-    words: tuple[int, ...]
+    words: np.ndarray  # int64
     leaves: dict[str, int]
     path: tuple[PathItem, ...]
     section_sums: tuple[tuple[int, int], ...]  # section, place in the sums of its visits
@@ -421,7 +423,7 @@ class _Encoder:
         h[L.INTERVALS] = len(self.words)
         channels = tuple((e, c) for e, engine in enumerate(t.engines) for c in range(engine.channels))
         return Encoded(
-            t, tuple(h), {name: h[L.VALUES] + k for name, k in graph.leaves.items()}, tuple(self.path),
+            t, np.array(h, np.int64), {name: h[L.VALUES] + k for name, k in graph.leaves.items()}, tuple(self.path),
             tuple(self.section_sums), tuple(self.copy_sums), channels, self.copy_channels, self.sites,
         )  # fmt: skip
 

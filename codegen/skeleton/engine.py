@@ -5,14 +5,18 @@ result = run(table, {"M": 1024, "N": 1024, "K": 1024})
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton import tree as T
 from tilewright.codegen.skeleton.encoding import Encoded, encode
+from tilewright.codegen.skeleton.native import function
 from tilewright.codegen.skeleton.walk import walk
+from tilewright.hw.timing import CAUSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +47,16 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An interval of ticks: `track` is compute, wait, or (engine, channel); `section` None is the end of a buffer's life."""
+    """An interval of ticks: `track` is compute, wait, or (engine, channel). A wait has a cause and, where there is one, the
+    buffer that it was for; `section` None is the end of that buffer's life, or a barrier. `bytes` is what a copy moves."""
 
     track: str | tuple[int, int]
     section: int | None
     start: int
     end: int
+    cause: str = ""
+    buffer: int | None = None
+    bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,22 +103,24 @@ def run(
     """
     encoded = table if isinstance(table, Encoded) else encode(table)
     m = start_state(encoded, values, intervals, forward)
-    walk(m)
-    return read_result(encoded, m)
+    if native:
+        function()(m.ctypes.data, None, L.STEP_WALK, 0, 0)
+        return read_result(encoded, m.tolist())
+    words = m.tolist()
+    walk(words)
+    return read_result(encoded, words)
 
 
-def start_state(
-    encoded: Encoded, values: Mapping[str, int], intervals: int = 0, forward: bool = True
-) -> MutableSequence[int]:
-    """The engine's memory for a run."""
-    m = [*encoded.words, *[0] * (L.INTERVAL_SIZE * intervals)]
+def start_state(encoded: Encoded, values: Mapping[str, int], intervals: int = 0, forward: bool = True) -> np.ndarray:
+    """The engine's memory for a run: int64 words."""
+    m = np.concatenate((encoded.words, np.zeros(L.INTERVAL_SIZE * intervals, np.int64)))
     m[L.FAST], m[L.LIMIT] = int(forward), intervals
     for name, place in encoded.leaves.items():
         m[place] = int(values[name])
     return m
 
 
-def read_result(encoded: Encoded, m: MutableSequence[int]) -> Result:
+def read_result(encoded: Encoded, m: Sequence[int]) -> Result:
     """What the engine's memory says after a run."""
     t = encoded.table
     sections: dict[int, int] = {}
@@ -149,10 +159,12 @@ def read_result(encoded: Encoded, m: MutableSequence[int]) -> Result:
     )
 
 
-def _span(encoded: Encoded, m: MutableSequence[int], i: int) -> Span:
+def _span(encoded: Encoded, m: Sequence[int], i: int) -> Span:
     at = m[L.INTERVALS] + L.INTERVAL_SIZE * i
-    track, name, start, end = m[at : at + L.INTERVAL_SIZE]
+    track, name, start, end, cause, buffer, size = m[at : at + L.INTERVAL_SIZE]
     if track >= L.TRACK_CHANNEL:
-        return Span(encoded.channels[track - L.TRACK_CHANNEL], name, start, end)
-    section = name if name >= 0 else None
-    return Span("compute" if track == L.TRACK_COMPUTE else "wait", section, start, end)
+        return Span(encoded.channels[track - L.TRACK_CHANNEL], name, start, end, bytes=max(0, size))
+    if track == L.TRACK_COMPUTE:
+        return Span("compute", name, start, end)
+    section, staged = (x if x >= 0 else None for x in (name, buffer))
+    return Span("wait", section, start, end, CAUSES[cause], staged)

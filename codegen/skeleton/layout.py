@@ -58,6 +58,7 @@ INTERVALS = 47
 FIRST_NODES = 48
 N_PATH = 49
 N_ENGINES = 50
+SECTION = 44  # the one under way
 TURNING = 51  # room for the slots of a ring that turns
 HEADER_SIZE = 64
 
@@ -168,9 +169,12 @@ F_LOADS, F_STORES, F_STORES_1, F_STORES_2, F_LATENCY, F_LOAD_NAME, F_STORE_NAME 
 F_LINE_SIZE = 7
 PHASE_BARRIER, PHASE_LOAD, PHASE_STORE = range(3)
 
-# Intervals: track (compute, wait, or a channel's number from 2), name (section), start, end
+# Intervals: track (compute, wait, or a channel's number from 2), section, start, end; of a wait its cause (their order is that
+# of hw.timing.CAUSES) and the buffer that came last; of a copy its bytes. What there is none of is -1.
+I_TRACK, I_SECTION, I_START, I_END, I_CAUSE, I_BUFFER, I_BYTES = range(7)
+INTERVAL_SIZE = 7
 TRACK_COMPUTE, TRACK_WAIT, TRACK_CHANNEL = range(3)
-INTERVAL_SIZE = 4
+WHY_LOAD, WHY_STORE, WHY_ISSUE, WHY_BANK, WHY_LATENCY, WHY_BARRIER, WHY_DRAIN = range(7)
 
 # Instructions: operation and up to five operands
 CODE_SIZE = 6
@@ -181,3 +185,10 @@ HALT, LOOP, NEXT, BRANCH, JUMP, CHARGE, LANES, PRODUCT, BEGIN, END, UNIT, COPY, 
     CONST, LEAF, VAR, LANE, ROLE, ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX, NEG, ABS, EQ, NE, LT, LE, GT, GE, AND, OR, XOR,
     NOT, SELECT,
 ) = range(25)  # fmt: skip
+
+# Steps of a program that drives the engine: a whole walk, the values of sizes, the end; sections; copies; buffers' lives;
+# loops that run at once (begun with so many trips, an iteration over, over); rings at barriers (likewise)
+(
+    STEP_WALK, STEP_START, STEP_FINISH, STEP_BEGIN, STEP_END, STEP_UNIT, STEP_COPY, STEP_LIFE, STEP_DEATH, STEP_FORK,
+    STEP_NEXT, STEP_JOIN, STEP_RING, STEP_TURN, STEP_RINGS_END,
+) = range(15)  # fmt: skip

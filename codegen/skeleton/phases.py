@@ -3,7 +3,7 @@ that happen at once, then everybody waits for everybody. A loop of n iterations 
 """
 
 from tilewright.codegen.skeleton import layout as L
-from tilewright.codegen.skeleton.timing import record
+from tilewright.codegen.skeleton.timing import record_copy, record_wait
 
 
 def line_of(m, frame, line):
@@ -64,10 +64,14 @@ def run_phase(m, frame, path, loads):
         if time > longest:
             longest = time
             cause = L.PHASE_LOAD if load >= store else L.PHASE_STORE
+    began = m[frame + L.F_BEGAN]
     if longest > work:
         m[path + cause] += longest - work
+        why = L.WHY_LOAD if cause == L.PHASE_LOAD else L.WHY_STORE
+        record_wait(m, -1, why, -1, began + work, began + longest)
         work = longest
     m[path + L.PHASE_BARRIER] += m[L.BARRIER]
+    record_wait(m, -1, L.WHY_BARRIER, -1, began + work, began + work + m[L.BARRIER])
     return work + m[L.BARRIER]
 
 
@@ -75,9 +79,9 @@ def show_copies(m, frame, line, channel, load, store):
     """The intervals of a phase's copies, loads first."""
     start = m[frame + L.F_BEGAN]
     if load > 0:
-        record(m, L.TRACK_CHANNEL + channel, m[line + L.F_LOAD_NAME], start, start + load)
+        record_copy(m, channel, m[line + L.F_LOAD_NAME], start, start + load, -1)
     if store > 0:
-        record(m, L.TRACK_CHANNEL + channel, m[line + L.F_STORE_NAME], start + load, start + load + store)
+        record_copy(m, channel, m[line + L.F_STORE_NAME], start + load, start + load + store, -1)
 
 
 def end_phase(m, loop):
@@ -89,8 +93,8 @@ def end_phase(m, loop):
     time = run_phase(m, frame, m[L.PATH] + m[at + L.L_WAITS], 1)
     for i in range(mark, now):
         interval = m[L.INTERVALS] + L.INTERVAL_SIZE * i
-        m[interval + 2] += time
-        m[interval + 3] += time
+        m[interval + L.I_START] += time
+        m[interval + L.I_END] += time
     next_phase(m, frame, work, time)
 
 

@@ -2,7 +2,7 @@
 
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton.expressions import fresh
-from tilewright.codegen.skeleton.timing import record, settle, slot_of, touch
+from tilewright.codegen.skeleton.timing import record, record_wait, settle, slot_of, touch
 
 
 def look_at_slot(m, slot, reads, writes, clock):
@@ -32,6 +32,7 @@ def slots_used(m, use, slot):
 def begin_section(m, section):
     """The core waits for what the section uses; the arguments are a slot for each use. The last to arrive is the cause."""
     at = m[L.SECTIONS] + L.SECTION_SIZE * section
+    m[L.SECTION] = section
     latest, cause, issue, last = m[L.CLOCK], L.NO_COPY, 0, 0
     for i in range(m[at + L.C_N_USES]):
         use = m[at + L.C_USES] + L.USE_SIZE * i
@@ -45,7 +46,9 @@ def begin_section(m, section):
         part = min(issue, latest - m[L.CLOCK])
         m[path + L.W_ISSUE] += part
         m[path + (L.W_LOAD if cause == L.LOAD else L.W_STORE)] += latest - m[L.CLOCK] - part
-        record(m, L.TRACK_WAIT, section, m[L.CLOCK], latest)
+        why, buffer = (L.WHY_LOAD if cause == L.LOAD else L.WHY_STORE), m[m[at + L.C_USES] + L.USE_SIZE * last]
+        record_wait(m, section, L.WHY_ISSUE, buffer, m[L.CLOCK], m[L.CLOCK] + part)
+        record_wait(m, section, why, buffer, m[L.CLOCK] + part, latest)
         m[L.CLOCK] = latest
     for r in range(m[L.N_RESOURCES]):
         m[m[L.COST] + r] = 0
@@ -94,9 +97,12 @@ def finish_section(m, section):
     m[path + L.P_BANK] += m[at + L.M_BANK]
     m[path + L.P_LATENCY] += m[at + L.M_LATENCY]
     start = m[L.CLOCK]
-    end = start + m[at + L.M_BUSY] + m[at + L.M_BANK] + m[at + L.M_LATENCY]
-    if end > start:
-        record(m, L.TRACK_COMPUTE, section, start, end)
+    worked = start + m[at + L.M_BUSY]
+    served = worked + m[at + L.M_BANK]
+    end = served + m[at + L.M_LATENCY]
+    record(m, L.TRACK_COMPUTE, section, start, worked, -1, -1, -1)
+    record_wait(m, section, L.WHY_BANK, -1, worked, served)
+    record_wait(m, section, L.WHY_LATENCY, -1, served, end)
     m[L.CLOCK] = end
     for i in range(m[at + L.C_N_USES]):
         use = m[at + L.C_USES] + L.USE_SIZE * i

@@ -3,12 +3,23 @@
 from tilewright.codegen.skeleton import layout as L
 
 
-def record(m, track, name, start, end):
-    """Keep an interval, if so many are wanted."""
-    if m[L.RECORDED] < m[L.LIMIT]:
+def record(m, track, section, start, end, cause, buffer, size):
+    """Keep an interval, if so many are wanted and it takes any time."""
+    if end > start and m[L.RECORDED] < m[L.LIMIT]:
         at = m[L.INTERVALS] + L.INTERVAL_SIZE * m[L.RECORDED]
-        m[at], m[at + 1], m[at + 2], m[at + 3] = track, name, start, end
+        m[at + L.I_TRACK], m[at + L.I_SECTION], m[at + L.I_START], m[at + L.I_END] = track, section, start, end
+        m[at + L.I_CAUSE], m[at + L.I_BUFFER], m[at + L.I_BYTES] = cause, buffer, size
         m[L.RECORDED] += 1
+
+
+def record_wait(m, section, cause, buffer, start, end):
+    """Keep an interval in which the core waits."""
+    record(m, L.TRACK_WAIT, section, start, end, cause, buffer, -1)
+
+
+def record_copy(m, channel, section, start, end, size):
+    """Keep an interval in which a channel is taken."""
+    record(m, L.TRACK_CHANNEL + channel, section, start, end, -1, -1, size)
 
 
 def touch(m, place):
@@ -40,7 +51,7 @@ def place(m, number, ready, issue, data):
     done = end + m[engine + L.N_LATENCY]
     m[oldest] = done
     m[engine + L.N_POSITION] = (m[engine + L.N_POSITION] + 1) % m[engine + L.N_QUEUE]
-    record(m, L.TRACK_CHANNEL + m[copy + L.D_CHANNEL], m[copy + L.D_SECTION], start, end)
+    record_copy(m, m[copy + L.D_CHANNEL], m[copy + L.D_SECTION], start, end, m[copy + L.G_BYTES])
     return done
 
 

@@ -26,7 +26,7 @@ from tilewright.codegen.skeleton.sections import (
     next_costs,
 )
 from tilewright.codegen.skeleton.state import copy_out, repeats, save, save_accounts
-from tilewright.codegen.skeleton.timing import last_use, record, settle_all, start_life
+from tilewright.codegen.skeleton.timing import last_use, record_wait, settle_all, start_life
 
 
 def is_uniform(m, loop, n):
@@ -88,7 +88,7 @@ def find_range(m, loop):
         m[at + L.L_N_RANGES] += 1
 
 
-def begin_range(m, loop, section):
+def begin_range(m, loop):
     """Iterations that cost the same begin."""
     at = m[L.LOOPS] + L.LOOP_SIZE * loop
     find_range(m, loop)
@@ -98,7 +98,7 @@ def begin_range(m, loop, section):
             watch(m, loop)
         else:
             if m[at + L.L_COSTS] != 0:
-                flush(m, section)
+                flush(m, m[L.SECTION])
             saved = copy_out(m, m[L.COUNTERS] + m[at + L.L_C0], m[at + L.L_SNAP], m[at + L.L_C1] - m[at + L.L_C0])
             copy_out(m, m[L.COST], saved, m[L.N_RESOURCES])
 
@@ -110,7 +110,7 @@ def watch(m, loop):
     save(m, loop, m[at + L.L_SNAP])
 
 
-def enter(m, loop, section):
+def enter(m, loop):
     """A loop begins: 1 if it has an iteration."""
     at = m[L.LOOPS] + L.LOOP_SIZE * loop
     m[at + L.L_FIRST], m[at + L.L_END] = fresh(m, m[at + L.L_START]), fresh(m, m[at + L.L_STOP])
@@ -126,12 +126,12 @@ def enter(m, loop, section):
         begin_phases(m, loop)
     if m[at + L.L_MODE] != L.MODE_SERIAL:
         if m[at + L.L_EVENTS] == 0:
-            fork_costs(m, section, loop, trips)
+            fork_costs(m, m[L.SECTION], loop, trips)
         elif m[at + L.L_CORES] != 0:
             fork_cores(m, loop, trips)
             save_accounts(m, at, core_accounts(m, at))
     m[m[L.VALUES] + m[at + L.L_VAR]] = m[at + L.L_V]
-    begin_range(m, loop, section)
+    begin_range(m, loop)
     return 1
 
 
@@ -148,11 +148,11 @@ def leave(m, loop):
             join_cores(m, loop)
 
 
-def advance(m, loop, section):
+def advance(m, loop):
     """An iteration ends: 1 if there is another one to walk through."""
     at = m[L.LOOPS] + L.LOOP_SIZE * loop
     if m[at + L.L_EVENTS] == 0:
-        advance_counts(m, at, loop, section)
+        advance_counts(m, at, loop)
     else:
         if m[at + L.L_RING] != 0 and m[L.SYNC] != 0:
             end_phase(m, loop)
@@ -166,18 +166,18 @@ def advance(m, loop, section):
     m[m[L.VALUES] + m[at + L.L_VAR]] = m[at + L.L_V]
     if m[at + L.L_V] == m[at + L.L_RANGE_END]:
         m[L.CONTEXT] = m[at + L.L_OUTER]
-        begin_range(m, loop, section)
+        begin_range(m, loop)
     return 1
 
 
-def advance_counts(m, at, loop, section):
+def advance_counts(m, at, loop):
     """Inside of a section only counts matter: one iteration stands for its whole range."""
     count = m[at + L.L_RANGE_END] - m[at + L.L_V]
     concurrent = m[at + L.L_MODE] != L.MODE_SERIAL and m[at + L.L_INERT] == 0
     if concurrent:
-        next_costs(m, section, loop, count)
+        next_costs(m, m[L.SECTION], loop, count)
     elif count > 1 and m[at + L.L_COSTS] != 0:
-        flush(m, section)
+        flush(m, m[L.SECTION])
     if count > 1:
         saved = multiply(
             m, m[L.COUNTERS] + m[at + L.L_C0], m[at + L.L_SNAP], m[at + L.L_C1] - m[at + L.L_C0], count - 1
@@ -309,7 +309,7 @@ def end_life(m, buffer):
     latest = last_use(m, buffer)
     if latest > m[L.CLOCK]:
         m[m[L.PATH] + m[at + L.B_PATH]] += latest - m[L.CLOCK]
-        record(m, L.TRACK_WAIT, -1 - buffer, m[L.CLOCK], latest)
+        record_wait(m, -1, L.WHY_DRAIN, buffer, m[L.CLOCK], latest)
         m[L.CLOCK] = latest
 
 
@@ -323,7 +323,7 @@ def finish(m):
             latest, last = end, b
     m[L.TOTAL_DRAIN], m[L.LAST_BUFFER] = latest - m[L.CLOCK], last
     if latest > m[L.CLOCK]:
-        record(m, L.TRACK_WAIT, -1 - last, m[L.CLOCK], latest)
+        record_wait(m, -1, L.WHY_DRAIN, last, m[L.CLOCK], latest)
     m[L.CLOCK] = latest
 
 
@@ -338,16 +338,15 @@ def start(m):
 def walk(m):
     """Run the program from the beginning to the end."""
     start(m)
-    section = 0
     pc = m[L.CODE]
     while m[pc] != L.HALT:
         op, a = m[pc], m[pc + 1]
         following = pc + L.CODE_SIZE
         if op == L.LOOP:
-            if enter(m, a, section) == 0:
+            if enter(m, a) == 0:
                 following = m[m[L.LOOPS] + L.LOOP_SIZE * a + L.L_EXIT]
         elif op == L.NEXT:
-            if advance(m, a, section) != 0:
+            if advance(m, a) != 0:
                 following = m[m[L.LOOPS] + L.LOOP_SIZE * a + L.L_BODY]
             else:
                 leave(m, a)
@@ -363,7 +362,6 @@ def walk(m):
         elif op == L.PRODUCT:
             multiply_factors(m, pc)
         elif op == L.BEGIN:
-            section = a
             if begin_step(m, a) != 0:
                 following = m[m[L.SECTIONS] + L.SECTION_SIZE * a + L.C_END]
         elif op == L.END:
