@@ -22,6 +22,7 @@ def tidy(s: L.Stmt) -> L.Stmt:
     """The statements with what is decided by the loops and conditions around put in; what never runs, or does nothing,
     is gone."""
     made = _tidy(s, Facts())
+    made = _without_idle(made, None)  # first, since a copy that never runs uses nothing
     return _without_idle(made, _used(made))
 
 
@@ -50,8 +51,8 @@ def _used(s: L.Stmt) -> set[L.Buffer]:
     return found
 
 
-def _without_idle(s: L.Stmt, used: set[L.Buffer]) -> L.Stmt:
-    """The statements without those that have nothing in them, and without buffers that are not used."""
+def _without_idle(s: L.Stmt, used: set[L.Buffer] | None) -> L.Stmt:
+    """The statements without those that have nothing in them, and without buffers that are not `used` (None: any may be)."""
     match s:
         case L.Block(statements):
             return L.block(*(_without_idle(t, used) for t in statements))
@@ -63,7 +64,7 @@ def _without_idle(s: L.Stmt, used: set[L.Buffer]) -> L.Stmt:
             return replace(s, then=yes, otherwise=None if no is None or _idle(no) else no)
         case L.For(body=body) | L.Section(body=body) | L.Turn(body=body) | L.Allocate(body=body):
             inner = _without_idle(body, used)
-            if isinstance(s, L.Allocate) and s.buffer not in used:
+            if isinstance(s, L.Allocate) and used is not None and s.buffer not in used:
                 return inner
             return NOTHING if _idle(inner) else replace(s, body=inner)
     return s
@@ -111,6 +112,8 @@ def _values(roots: tuple[Node, ...], facts: Facts) -> tuple[Node, ...]:
         made = ir.rebuild(n, args)
         if made.op == "add" and made.dtype is index:
             return _drawn_in(made)
+        if made.op in ("and", "or", "not"):
+            return logic(made)
         if made.op in COMPARISONS and made.args[0].dtype is index:
             return _decided(made, facts)
         return made
@@ -132,6 +135,20 @@ def _drawn_in(n: Node) -> Node:
 
 def _size(n: Node) -> int:
     return sum(1 for _ in ir.postorder((n,)))
+
+
+def logic(n: Node) -> Node:
+    """A conjunction, disjunction or negation of bools of which some are known."""
+    if n.op == "not":
+        return ir.node("const", n.dtype, (), not n.args[0].attr) if n.args[0].op == "const" and n.dtype.is_bool else n
+    if n.op not in ("and", "or") or not n.dtype.is_bool:
+        return n
+    a, b = n.args
+    deciding = n.op == "or"
+    for x, other in ((a, b), (b, a)):
+        if x.op == "const":
+            return x if x.attr is deciding else other
+    return n
 
 
 def _decided(c: Node, facts: Facts) -> Node:

@@ -326,80 +326,15 @@ def _float(v: float, t: str) -> Text:
     return text, UNARY if text[0] == "-" else PRIMARY
 
 
-RESERVED = frozenset(
-    [
-        "auto",
-        "break",
-        "case",
-        "char",
-        "const",
-        "continue",
-        "default",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "while",
-        "NAN",
-        "INFINITY",
-        "memcpy",
-        "memset",
-        "malloc",
-        "free",
-        "fma",
-        "fmaf",
-        "fmod",
-        "fmodf",
-        "sqrt",
-        "sqrtf",
-        "floor",
-        "floorf",
-        "ceil",
-        "ceilf",
-        "trunc",
-        "truncf",
-        "rint",
-        "rintf",
-        "fabs",
-        "fabsf",
-        "copysign",
-        "copysignf",
-        "errno",
-        "NULL",
-        "linux",
-        "unix",
-        "i386",
-        "asm",
-        "typeof",
-        "bool",
-        "true",
-        "false",
-        "main",
-        "math_errhandling",
-    ]
-)
+_RESERVED = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while typeof bool true
+    false asm main NULL NAN INFINITY linux unix i386 errno math_errhandling
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t intptr_t size_t
+    memcpy memset malloc free aligned_alloc fma fmaf fmod fmodf sqrt sqrtf floor floorf ceil ceilf trunc truncf rint rintf
+    fabs fabsf copysign copysignf
+"""
+RESERVED = frozenset(_RESERVED.split())  # keywords, and what the text and the headers use
 
 
 def comment(text: str) -> str:

@@ -12,6 +12,8 @@ from tilewright.codegen.export.touched import mentions, statements, touched
 RUNTIME = "tilewright.h"
 
 DMA = """\
+#ifndef TW_DMA_HOOKS
+#define TW_DMA_HOOKS
 TW_WEAK void tw_dma_start(const tw_copy *copy)
 {
     int64_t at[64] = {0};
@@ -45,8 +47,11 @@ TW_WEAK void tw_dma_wait(int32_t number, int32_t slot)
     (void)number;
     (void)slot;
 }
+#endif
 """
 ALLOCATE = """\
+#ifndef TW_MEMORY_HOOKS
+#define TW_MEMORY_HOOKS
 TW_WEAK void *tw_allocate(const char *memory, int64_t bytes)
 {
     (void)memory;
@@ -57,6 +62,7 @@ TW_WEAK void tw_release(void *block)
 {
     free(block);
 }
+#endif
 """
 QUIET = """\
 #if defined(__GNUC__) && !defined(__clang__) /* it can't always see that buffers are written before they are read */
@@ -92,8 +98,10 @@ class _Function:
         self.taken: set[str] = {self.symbol, *(f["name"] for f in document["functions"])}
         for kind, field in (("buffer", "arguments"), ("scalar", "scalars"), ("size", "sizes"), ("buffer", "buffers")):
             for x in document[field]:
-                short = x["name"].removeprefix("out.") if field == "arguments" else x["name"]
-                self.names[f"{kind} {x['name']}"] = made = fresh([identifier(short), identifier(x["name"])], self.taken)
+                names = [identifier(x["name"].removeprefix("out.")), identifier(x["name"])]
+                if x.get("role") == "const":  # it stands outside of the function
+                    names = [f"{identifier(document['kernel'])}_{names[0]}"]
+                self.names[f"{kind} {x['name']}"] = made = fresh(names, self.taken)
                 self.taken.add(made)
         self.arenas = {}
         for m in document["memories"]:

@@ -32,43 +32,11 @@ LARGE = 64  # nodes: what is larger is cut, so that lines stay readable
 DEEP = 20  # levels of a tree
 EXACT = 1 << 53  # integers up to here are exact in every reader of JSON
 
-OPERATIONS = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "floordiv",
-        "mod",
-        "min",
-        "max",
-        "fma",
-        "neg",
-        "abs",
-        "and",
-        "or",
-        "xor",
-        "shl",
-        "shr",
-        "not",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "select",
-        "cast",
-        "bitcast",
-        "round_to",
-        "sqrt",
-        "floor",
-        "ceil",
-        "round",
-        "trunc",
-        "call_extern",
-    ]
-)
+_OPERATIONS = """
+    add sub mul div floordiv mod min max fma neg abs and or xor shl shr not eq ne lt le gt ge select cast bitcast round_to
+    sqrt floor ceil round trunc call_extern
+"""
+OPERATIONS = frozenset(_OPERATIONS.split())
 
 
 class Expressions:

@@ -100,8 +100,8 @@ def slot(value: np.generic) -> int:
     """A scalar argument's 8-byte slot."""
     if isinstance(value, np.float64):
         return int(value.view(np.int64))
-    if isinstance(value, np.float32):
-        return int(value.view(np.uint32))
+    if value.dtype.kind not in "biu":  # f16 and bf16 come as f32
+        return int(np.float32(value).view(np.uint32))
     return int(np.int64(np.uint64(value).view(np.int64))) if value.dtype.kind == "u" else int(value)
 
 

@@ -6,21 +6,29 @@ import copy
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.fuzz import running
+from tests.kernels import same
+from tests.schedule.algorithms import ALL, arguments, float_matmul
 from tests.schedule.helpers import flat
+from tilewright.codegen.compile import completed
 from tilewright.codegen.export.c_files import files
+from tilewright.codegen.export.export import made_document
 from tilewright.codegen.export.expressions import Json
+from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.physical import pack, physical_shape, unpack
+from tilewright.hw import SimulationError
 from tilewright.lang.binding import bind, index_value
-from tilewright.lang.errors import BoundsError
+from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import run, structured
+from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import State
 
 COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
@@ -37,19 +45,20 @@ class Library:
     def __init__(self, documents: Sequence[Json], folder: Path, flags: Sequence[str] = (), sources: Sequence[str] = ()):
         assert COMPILER is not None
         self.documents = [copy.deepcopy(d) for d in documents]
-        paths = []
+        names = []
         for k, d in enumerate(self.documents):
             d["kernel"] = f"{d['kernel']}_{k}"
             for name, text in files(d).items():
                 (folder / name).write_text(text)
-                if name.endswith(".c"):
-                    paths.append(str(folder / name))
+                names += [name] if name.endswith(".c") else []
+        paths = [folder / "kernels.c"]  # one file that includes all is compiled sooner
+        paths[0].write_text("".join(f'#include "{name}"\n' for name in names))
         for k, text in enumerate(sources):
-            paths.append(str(folder / f"more_{k}.c"))
-            Path(paths[-1]).write_text(text)
+            paths.append(folder / f"more_{k}.c")
+            paths[-1].write_text(text)
         out = folder / "kernels.so"
         done = subprocess.run(
-            [COMPILER, *FLAGS, *flags, "-o", str(out), *paths, "-lm"], capture_output=True, text=True, timeout=600
+            [COMPILER, *FLAGS, *flags, "-o", out, *paths, "-lm"], capture_output=True, text=True, timeout=600
         )
         assert done.returncode == 0, done.stderr
         self.library = ctypes.CDLL(str(out))
@@ -117,4 +126,67 @@ def reference(p: Pipeline, values: Mapping[str, Any]) -> list[np.ndarray] | None
     return [x for x in flat(result) if x is not None] + [copies[f.name] for f in p.inouts]
 
 
-__all__ = ["COMPILER", "Call", "Library", "call_of", "reference"]
+@dataclass
+class Job:
+    """An export, a call of it, and what it must give (None: the schedule asks more of the sizes)."""
+
+    name: str
+    document: Json
+    call: Call
+    expected: list[np.ndarray] | None
+
+
+def job(name: str, s: Schedule, values: dict[str, Any], mode: str, fixed: bool, machine: str | None = None) -> Job:
+    """The reference's values in mode strict, else those of native code."""
+    p, full = s.pipeline, completed(s.pipeline, s, mode)
+    call = call_of(p, full.state, values)
+    made = made_document(p, s, call.sizes if fixed else None, machine, mode)
+    if mode == "strict":
+        return Job(name, made, call, reference(p, values))
+    plan = running.Plan((CONTIGUOUS,) * len(argument_roles(p)), 64 * 1024 - 1, "quick")
+    copies = {k: np.array(v) for k, v in values.items()}
+    found = running.natively(p, full.state, mode, copies, lambda n: 0, plan)
+    return Job(name, made, call, None if found is None else [x for x in flat(found) if x is not None])
+
+
+def check(jobs: Sequence[Job], folder: Path, sources: Sequence[str] = ()) -> Library:
+    """All jobs, compiled together."""
+    library = Library([j.document for j in jobs], folder, sources=sources)
+    for k, j in enumerate(jobs):
+        code = library.call(k, j.call.arrays, j.call.sizes, j.call.scalars)
+        if j.expected is None:
+            assert code >= 100, j.name
+            continue
+        assert code == 0, (j.name, code)
+        for ours, theirs in zip(j.call.results(), j.expected, strict=True):
+            assert same(ours, theirs), f"{j.name}\n{ours}\nis not\n{theirs}"
+    return library
+
+
+REFUSED = (ScheduleError, BoundsError, ArgumentError, CompileError, SimulationError)
+
+
+def of(
+    name: str, scheduled: Callable[[Schedule], Any], mode: str = "strict", sizes: dict | None = None
+) -> Iterator[Job]:
+    """One of the algorithms of the tests, for any sizes and for these alone."""
+    for fixed in (False, True):
+        s = Schedule((float_matmul if name == "float_matmul" else ALL[name])())
+        scheduled(s)
+        z = {k: v for k, v in (sizes or {"M": 9, "N": 13, "K": 7}).items() if k in s.pipeline.sizes}
+        values = dict(zip((a.name for a in s.pipeline.arrays), arguments(s.pipeline, z), strict=True))
+        yield job(f"{name} {'fixed' if fixed else 'open'}", s, values, mode, fixed)
+
+
+def tiled(s: Schedule) -> None:
+    C = s["C.update"]
+    C.tile("i", "j", "io", "jo", "ii", "ji", 4, 4).split("k", "ko", "ki", 2).reorder("io", "jo", "ko", "ii", "ki", "ji")
+    C.vectorize("ji")
+    s.cache_read("A", at="C.update.ko", memory="spm")
+    s.cache_read("B", at="C.update.ko", memory="spm", layout="a b -> b a")
+    s.cache_write("C", at="C.update.jo", memory="spm")
+    for name in ("A_C", "B_C"):
+        s[name].double_buffer(3)
+
+
+__all__ = ["COMPILER", "REFUSED", "Call", "Job", "Library", "call_of", "check", "job", "of", "reference", "tiled"]
