@@ -7,11 +7,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
+from dataclasses import MISSING
 from inspect import cleandoc, getdoc
 from pathlib import Path
 from typing import Any
 
+from tilewright.hw import Cache, Compute, Dma, Memory, Unit, load_machine, machine_names
 from tilewright.hw.account import account_schema
+from tilewright.hw.fields import CONFIDENCES
+from tilewright.hw.machine import Header
+from tilewright.hw.reader import field_kinds
+from tilewright.hw.render.machine_tables import figures
 from tilewright.kernels import Kernel
 from tilewright.lang.math import FUNCTIONS, ULP
 from tilewright.schedule.causes import CAUSES
@@ -46,6 +53,7 @@ def documents() -> dict[Path, str]:
         DOCS / "directives.md": _directives(),
         DOCS / "errors.md": _errors(),
         numerics: before + BEGIN + _ulp_table() + END + after,
+        DOCS / "machines.md": _machines(),
         DOCS.parent / "hw" / "account.schema.json": json.dumps(account_schema(), indent=2) + "\n",
     }
 
@@ -111,6 +119,34 @@ _PLACES = re.compile(r"\S*/(?=[\w.]+\.tw)")  # folders of files
 def _ulp_table() -> str:
     rows = ["| function | f32 | f64 |", "|---|---|---|"]
     rows += [f"| `{name}` | {ULP[name, 'f32']:g} | {ULP[name, 'f64']:g} |" for name in FUNCTIONS]
+    return "\n".join(rows) + "\n"
+
+
+def _machines() -> str:
+    """The page on machines, with every key of a file and the presets as they are now."""
+    before, rest = (DOCS / "machines.md").read_text(encoding="utf-8").split(BEGIN)
+    tables = [("At the top of the file", Header), ("`[compute]`", Compute), ("`[[memory]]`", Memory), ("`[[dma]]`", Dma),
+              ("`[[cache]]`", Cache), ("`[[unit]]`", Unit)]  # fmt: skip
+    parts = [f"### {title}\n\n{_keys(cls)}" for title, cls in tables]
+    presets = [
+        "## The presets\n",
+        "| name | what it is | where its figures come from | how sure |",
+        "|---|---|---|---|",
+    ]
+    for name in machine_names():
+        machine = load_machine(name)
+        counts = Counter(machine.origin(path).confidence for path, _, _ in figures(machine))
+        said = ", ".join(f"{counts[word]} {word}" for word in CONFIDENCES if counts[word])
+        presets.append(f"| `{name}` | {machine.about} | {machine.default_provenance.source} | {said} |")
+    return before + BEGIN + "\n".join([*parts, *presets]) + "\n" + END + rest.split(END, 1)[1]
+
+
+def _keys(cls: type) -> str:
+    rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    for key, field in field_kinds(cls).items():
+        kind, required = field.metadata["kind"], field.default is MISSING
+        default = "" if required else "none" if field.default is None else f"`{kind.write(field.default)}`"
+        rows.append(f"| `{key}` | {kind.legal} | {default} | {field.metadata['about']} |")
     return "\n".join(rows) + "\n"
 
 

@@ -177,7 +177,8 @@ def _read_pair(value: Any) -> tuple[str, str]:
 
 IDENTIFIER = Kind("a name of letters, digits, `_` and `-`", _identifier, quoted)
 TEXT = Kind("a non-empty text", _text, quoted)
-CONFIDENCE = choice("measured", "published", "derived", "assumed")
+CONFIDENCES = ("measured", "published", "derived", "assumed")
+CONFIDENCE = choice(*CONFIDENCES)
 FLAG = Kind("true or false", _flag, lambda value: str(value).lower())
 COUNT = Kind("a whole number of at least 1", lambda value: _integer(value, 1), str)
 _UNITS = "B, KiB, MiB, GiB, TiB"

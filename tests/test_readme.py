@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
-_LANGUAGES = {"python", "console", "text", "tw"}
+_LANGUAGES = {"python", "console", "text", "tw", "toml"}
 
 
 def snippets(document: Path, language: str) -> list[tuple[int, str]]:
@@ -52,6 +52,12 @@ def test_texts_can_be_read(document: Path, tmp_path: Path) -> None:
     for _, text in snippets(document, "tw"):
         (tmp_path / "snippet.tw").write_text(text, encoding="utf-8")
         tw.read(tmp_path / "snippet.tw").schedule()
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if snippets(d, "toml")], ids=ids)
+def test_machine_files_can_be_read(document: Path) -> None:
+    for _, text in snippets(document, "toml"):
+        tw.machines.parse(text)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
