@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.lang.errors import user_location
 
 from .errors import MachineError
-from .fields import show_value
+from .fields import Kind, show_value
 from .machine import Header, Machine, machine_text, parse_machine
 from .parts import Compute, Provenance
 from .reader import closest, field_kinds
@@ -35,6 +35,17 @@ def figure(machine: Machine, name: str) -> Any:
     part, key, entry = _find(machine, name)
     value = getattr(part, key)
     return value[entry] if entry else value
+
+
+def figure_text(machine: Machine, name: str) -> str:
+    """The value of a figure as a machine file writes it. Raises MachineError `machine.unknown-figure`."""
+    part, key, entry = _find(machine, name)
+    value = getattr(part, key)
+    if value is None:
+        return "not said"
+    if entry:
+        return show_value(value[entry]).removesuffix(".0")
+    return _kind(machine, part, key).write(value)
 
 
 def changed(machine: Machine, values: Mapping[str, Any]) -> Machine:
@@ -77,16 +88,29 @@ def _find(machine: Machine, name: str) -> tuple[Any, str, str]:
                 value = getattr(part, key)
                 if not entry or (isinstance(value, Mapping) and entry in value):
                     return part, key, entry
-    legal = figure_names(machine)
     raise MachineError(
         f"{machine.name} has no figure {name!r}", code="machine.unknown-figure", where=user_location(),
-        hint=f"it has {', '.join(legal)}{closest(name, legal)}",
+        hint=_legal(figure_names(machine), name),
     )  # fmt: skip
+
+
+def _legal(names: tuple[str, ...], given: str) -> str:
+    """The figures of the part that is meant, if there is one, else the parts."""
+    part = given.rpartition(".")[0]
+    keys = [key for n in names for owner, _, key in [n.rpartition(".")] if owner == part and part]
+    if keys:
+        return f"{part} has {', '.join(keys)}{closest(given, names)}"
+    parts = dict.fromkeys(n.rpartition(".")[0] or n for n in names)
+    return f"it has {', '.join(f'{p}.*' if p not in names else p for p in parts)}{closest(given, names)}"
+
+
+def _kind(machine: Machine, part: Any, key: str) -> Kind:
+    return field_kinds(Header if part is machine else type(part))[key].metadata["kind"]
 
 
 def _with(machine: Machine, name: str, raw: Any) -> Machine:
     part, key, entry = _find(machine, name)
-    kind = field_kinds(Header if part is machine else type(part))[key].metadata["kind"]
+    kind = _kind(machine, part, key)
     try:
         value = kind.read(dict(getattr(part, key)) | {entry: raw} if entry else raw)
     except ValueError as e:
@@ -111,4 +135,4 @@ def _with(machine: Machine, name: str, raw: Any) -> Machine:
     )
 
 
-__all__ = ["changed", "figure", "figure_names"]
+__all__ = ["changed", "figure", "figure_names", "figure_text"]
