@@ -31,7 +31,13 @@ def account(
     conditions depend on data.
     """
     check_sizes(p, sizes)
-    prepared = prepare(p, schedule, machine, mode)
+    return of_skeleton(prepare(p, schedule, machine, mode), sizes, time, timeline, sync)
+
+
+def of_skeleton(
+    prepared: Prepared, sizes: Mapping[str, int], time: bool = True, timeline: int = 0, sync: str | None = None
+) -> Account:
+    """The account of what has been prepared, see `account`."""
     found = prepared.fits(sizes)
     result = prepared.result(sizes, timeline, sync)
     made = assembled(prepared, Counted(prepared.ledger, result.counters), sizes, found, "skeleton", result=result)
@@ -46,7 +52,7 @@ def assembled(
 ) -> Account:  # fmt: skip
     """The account that counters say; `env` has sizes and scalars by name. Engines' copies are in the `result`."""
     p, machine = prepared.pipeline, prepared.machine
-    of = assemble.staged(prepared.program, machine)
+    of = prepared.staged
     rows = assemble.traffic(counted, of)
     hands = tuple(assemble.by_hand(counted, of))
     streams = () if result is None else tuple(_streams(counted, result, of))
@@ -86,10 +92,10 @@ def timed(a: Account, prepared: Prepared, result: Result, env: Mapping[str, Any]
     uses = [Use(r.name, used / TICKS) for r, used in zip(table.resources, result.used, strict=True)]
     uses += [Use(f"{machine.dmas[e].name}.{c}", busy / TICKS) for (e, c), busy in result.channels.items()]
     costs = Costs(Counted(prepared.ledger, result.counters), table, result)
-    low = prepared.lowered.results
     made = Time(
         result.total / TICKS, result.busy / TICKS, sync or machine.compute.sync, 0.0, stalls, tuple(uses),
-        lines(low["nest"], low["sections"], costs, env), tuple(_interval(s, table, machine) for s in result.intervals),
+        lines(prepared.outline, costs, [live for _, live in prepared.points(env)]),
+        tuple(_interval(s, table, machine) for s in result.intervals),
     )  # fmt: skip
     a = replace(a, time=made)
     return replace(a, time=replace(made, bound=a.roofline(machine).whole.cycles))
@@ -101,4 +107,4 @@ def _interval(s: Span, table: Table, machine: Machine) -> Interval:
     return Interval(track, name, s.start / TICKS, s.end / TICKS)
 
 
-__all__ = ["account", "assembled", "timed"]
+__all__ = ["account", "assembled", "of_skeleton", "timed"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,11 @@ def live_points(program: L.Program, machine: Machine, env: Env) -> Iterator[tupl
 
 def program_footprints(program: L.Program, machine: Machine, env: Env) -> tuple[Footprint, ...]:
     """What a program takes of each memory at most, with the buffers that live then and their offsets."""
-    points = list(live_points(program, machine, env))
+    return footprints_at(list(live_points(program, machine, env)), machine)
+
+
+def footprints_at(points: Sequence[tuple[str, list[LiveBuffer]]], machine: Machine) -> tuple[Footprint, ...]:
+    """The same, of the places at which buffers begin to live."""
     ends: dict[str, int] = {}
     for _, live in points:
         for b in live:

@@ -10,16 +10,18 @@ from typing import Any
 
 from tilewright.codegen import abi
 from tilewright.codegen import loops as L
+from tilewright.codegen.assemble import staged
 from tilewright.codegen.emit import emit
 from tilewright.codegen.emit.ledger import Ledger
-from tilewright.codegen.footprint import program_footprints
+from tilewright.codegen.footprint import footprints_at, live_points, program_footprints
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.lower import Lowered, Request, lower
+from tilewright.codegen.outline import Entry, outline
 from tilewright.codegen.skeleton.encoding import Encoded, encode
 from tilewright.codegen.skeleton.engine import Result, run
 from tilewright.codegen.skeleton.tree import Table
 from tilewright.codegen.table import table_of
-from tilewright.hw import Footprint, Machine, Proposal, SimulationError, check_capacity
+from tilewright.hw import Footprint, LiveBuffer, Machine, Proposal, SimulationError, check_capacity
 from tilewright.lang.errors import Location, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.machines import as_machine, check_arrays
@@ -62,6 +64,20 @@ class Prepared:
         return ledger
 
     @cached_property
+    def outline(self) -> tuple[Entry, ...]:
+        """The lines of its nest."""
+        return outline(self.lowered.results["nest"], self.lowered.results["sections"])
+
+    @cached_property
+    def staged(self) -> dict[str, str]:
+        """The tensor of which each buffer holds a part."""
+        return staged(self.program, self.machine)
+
+    def points(self, env: Mapping[str, Any]) -> list[tuple[str, list[LiveBuffer]]]:
+        """Where buffers begin to live, with those that live then; before loops are parted, which makes none."""
+        return list(live_points(self.lowered.results["sections"], self.machine, env))
+
+    @cached_property
     def table(self) -> Table:
         return table_of(self.ledger)
 
@@ -84,7 +100,7 @@ class Prepared:
         """The footprints at these sizes and scalars. Raises CapacityError, and ScheduleError for spatial loops that are
         longer than the axes of the machine's array."""
         check_arrays(self.state, self.machine, env)
-        found = program_footprints(self.program, self.machine, env)
+        found = footprints_at(self.points(env), self.machine)
         check_capacity(self.machine, found, self.placed, lambda memory: self.propose(memory, env))
         return found
 
