@@ -64,9 +64,10 @@ TW_WEAK void tw_release(void *block)
 }
 #endif
 """
-QUIET = """\
-#if defined(__GNUC__) && !defined(__clang__) /* it can't always see that buffers are written before they are read */
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+COMPILER = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize ("fp-contract=off") /* products and sums fuse where fma stands, whatever the command line says */
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* of buffers that are written before they are read */
 #endif
 """
 WEAK = """\
@@ -147,7 +148,7 @@ class _Function:
             " * Exported by tilewright; mode " + d["mode"] + ". Compile with -std=c11 -ffp-contract=off.",
             " */",
         ]
-        lines += [QUIET, f'#include "{name}.h"', '#include "tilewright.h"']
+        lines += [COMPILER, f'#include "{name}.h"', '#include "tilewright.h"']
         if heap:
             lines += ["#include <stdlib.h>"]
         lines += [""]

@@ -149,9 +149,9 @@ def job(name: str, s: Schedule, values: dict[str, Any], mode: str, fixed: bool, 
     return Job(name, made, call, None if found is None else [x for x in flat(found) if x is not None])
 
 
-def check(jobs: Sequence[Job], folder: Path, sources: Sequence[str] = ()) -> Library:
+def check(jobs: Sequence[Job], folder: Path, sources: Sequence[str] = (), flags: Sequence[str] = ()) -> Library:
     """All jobs, compiled together."""
-    library = Library([j.document for j in jobs], folder, sources=sources)
+    library = Library([j.document for j in jobs], folder, flags, sources)
     for k, j in enumerate(jobs):
         code = library.call(k, j.call.arrays, j.call.sizes, j.call.scalars)
         if j.expected is None:

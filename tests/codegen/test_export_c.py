@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ import tilewright as tw
 from tests.codegen.export_support import COMPILER, REFUSED, Job, Library, call_of, check, job, of, reference, tiled
 from tests.fuzz.trials import data_for, draw, extents_for
 from tests.kernels import same
-from tests.schedule.algorithms import ALL, arguments
+from tests.schedule.algorithms import ALL, arguments, float_matmul
 from tests.schedule.random_schedules import grow
 from tests.schedule.test_random_rings import SIZES, pick, try_
 from tests.strategies import expression_cases, sum_cases
@@ -26,6 +27,7 @@ from tilewright.codegen.export.export import made_document
 from tilewright.schedule.schedule import Schedule
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+FMA = ("-mfma",) if platform.machine() in ("x86_64", "AMD64") else ()
 M, N, K = tw.sizes("M N K")
 RNG = np.random.default_rng(7)
 
@@ -121,6 +123,15 @@ def functions() -> Iterator[Job]:
 
 def test_chosen_schedules(tmp_path: Path) -> None:
     check([*chosen(), *halves(), *functions()], tmp_path)
+
+
+def test_compilers_may_be_told_to_fuse(tmp_path: Path) -> None:
+    """Optimised, and with the flags under which compilers contract products and sums by themselves."""
+    s = Schedule(float_matmul())
+    tiled(s)
+    values = {n: RNG.standard_normal(shape).astype(np.float32) for n, shape in (("A", (9, 40)), ("B", (40, 9)))}
+    jobs = [job(f"product {mode}", s, values, mode, True) for mode in ("strict", "contract")]
+    check(jobs, tmp_path, flags=("-std=gnu11", "-O2", "-ffp-contract=fast", *FMA))
 
 
 # Any types, any schedules -----------------------------------------------------------------------------------------
