@@ -190,7 +190,7 @@ class Model:
         if not each:
             return Taken((np.zeros(self.sets, np.int64),), {})
         once = sum(each.values())
-        if sum(int(x.max()) for x in each.values()) <= self.ways or once.min() > self.ways or len(each) == 1:
+        if sum(int(x.max()) for x in each.values()) < self.ways or once.min() > self.ways:
             return Taken((once,), {})
         moved = {t: self._moved(next(p for p in between if t in of(p)), t, around) % self.sets for t in tensors}
         lines = tuple(sum(np.roll(each[t], int(moved[t][k])) for t in tensors) for k in range(_MOMENTS))
@@ -211,16 +211,30 @@ class Model:
             return ()
         if isinstance(part, Loop):
             return (part,) if self._moves(part, tensor) else self._after(part.body, tensor)
-        last = max(k for k, p in enumerate(part.parts) if tensor in self.footprints.of(p))
+        first, last = self._users(part, tensor)
+        if self._scattered(part, tensor, last):
+            return part.parts[first:]
         return (*self._after(part.parts[last], tensor), *part.parts[last + 1 :])
 
     def _before(self, part: Part, tensor: str) -> tuple[Part, ...]:
+        """What is touched between the begin of the part and the first use of a line."""
         if isinstance(part, Access):
             return ()
         if isinstance(part, Loop):
             return (part,) if self._moves(part, tensor) else self._before(part.body, tensor)
-        first = min(k for k, p in enumerate(part.parts) if tensor in self.footprints.of(p))
+        first, last = self._users(part, tensor)
+        if self._scattered(part, tensor, first):
+            return part.parts[: last + 1]
         return (*part.parts[:first], *self._before(part.parts[first], tensor))
+
+    def _users(self, branch: Branch, tensor: str) -> tuple[int, int]:
+        users = [k for k, p in enumerate(branch.parts) if tensor in self.footprints.of(p)]
+        return users[0], users[-1]
+
+    def _scattered(self, branch: Branch, tensor: str, k: int) -> bool:
+        """Whether other parts use lines of the tensor that part k does not."""
+        of = self.footprints.of
+        return of(branch)[tensor].count > of(branch.parts[k])[tensor].count
 
     def _moves(self, loop: Loop, tensor: str) -> bool:
         of = self.footprints.of
