@@ -101,7 +101,7 @@ class Builder:
         self.at_root: list[str] = []
         self.requirements: list[tuple[Node, str]] = []
         self.slides: dict[str, list[Slide]] = {}
-        self.tiles: dict[tuple[Key, Node], tuple[Storage, ...]] = {}
+        self.tiles: dict[tuple[Key, Node, str], tuple[Storage, ...]] = {}
         self.exposed: frozenset[str] = frozenset()
 
     # Regions ------------------------------------------------------------------------------------------------
@@ -487,42 +487,51 @@ class Builder:
         return blocks.produce_all(self, self.computed_at.get(here, ()))
 
     def held(self, s: Stage, ranges: StageRanges, depth: int, tensor: Tensor, enter: Enter) -> NestNode:
-        """The stage's own part of a loop's body: the next loop, around it the tile if one is held here."""
-        if any(c.loop == ranges.loops[depth].name for c in s.write_caches):
-            return self._tile(s, ranges, depth, tensor, enter)
-        return enter(depth + 1, tensor)
+        """The stage's own part of a loop's body: the next loop, around it the tiles that are held here."""
+        here = [c for c in s.tiles if c.loop == ranges.loops[depth].name]
+
+        def hold(k: int, outer: Tensor) -> NestNode:
+            if k == len(here):
+                return enter(depth + 1, outer)
+            return self._tile(s, ranges, depth, here[k], outer, lambda tile: hold(k + 1, tile))
+
+        return hold(0, tensor)
 
     def with_rings(self, s: Stage, ranges: StageRanges, depth: int, loop: NestNode) -> NestNode:
         """The buffers of several slots whose copies are made in this loop live around it."""
         x = ranges.loops[depth]
         rings = [st for n in self.rings_at.get((s.key, x.name), ()) for st in self.storages(n)]
-        if any(c.loop == x.name and c.slots > 1 for c in s.write_caches):
-            rings += self._tile_storage(s, ranges, depth)
+        for cache in s.tiles:
+            if cache.loop == x.name and cache.slots > 1:
+                rings += self._tile_storage(s, ranges, depth, cache)
         return Allocation(tuple(rings), loop) if rings else loop
 
     # Tiles of the stage's own Func (cache_write) ----------------------------------------------------------------
 
-    def _tile(self, s: Stage, ranges: StageRanges, depth: int, outer: Tensor, enter: Enter) -> NestNode:
-        """tile = earlier values (computed or loaded from `outer`); the loops further in on the tile; own points stored
+    def _tile(
+        self, s: Stage, ranges: StageRanges, depth: int, cache: WriteCache, outer: Tensor,
+        inside: Callable[[Tensor], NestNode],
+    ) -> NestNode:  # fmt: skip
+        """tile = earlier values (computed or loaded from `outer`); what is `inside` on the tile; own points stored
         back."""
-        cache, f = tile_at(s, ranges, depth), self.bodies[s.key].func
         own, whole = self._tile_boxes(s, ranges, depth)
-        store = self._tile_storage(s, ranges, depth)
+        store = self._tile_storage(s, ranges, depth, cache)
         tile = store[0].tensor
         extents = tuple(e.attr if e.op == "const" else None for e in store[0].extents)
         shape = tiles.Shape(extents, cache.memory == "reg", self._lanes(s, ranges, depth))
-        before = self._tile_start(s, ranges, depth, outer, tile, whole, shape)
+        before = self._tile_start(s, ranges, depth, cache, outer, tile, whole, shape)
         after = tiles.copy(tile, outer, own, f"{cache.name}.store", shape)
         drain = Produce("store", cache.name, tile, own, after, asynchronous=cache.slots > 1,
-                        points=(box_points(f"{cache.name}.store", f, own),))  # fmt: skip
-        body = sequence(*before, enter(depth + 1, tile), drain)
+                        points=(box_points(f"{cache.name}.store", self.bodies[s.key].func, own),))  # fmt: skip
+        body = sequence(*before, inside(tile), drain)
         return body if cache.slots > 1 else Allocation(store, body)
 
-    def _tile_storage(self, s: Stage, ranges: StageRanges, depth: int) -> tuple[Storage, ...]:
+    def _tile_storage(self, s: Stage, ranges: StageRanges, depth: int, cache: WriteCache) -> tuple[Storage, ...]:
         """The buffers of a tile, the same whenever they are asked for."""
-        found = self.tiles.get((s.key, ranges.loops[depth].var))
+        key = s.key, ranges.loops[depth].var, cache.name
+        found = self.tiles.get(key)
         if found is None:
-            cache, f = tile_at(s, ranges, depth), self.bodies[s.key].func
+            f = self.bodies[s.key].func
             tile = tiles.Tile(cache.name, f)
             site = self.funcs[s.key[0]].around(s.key) + ranges.loops[: depth + 1]
             whole = self._tile_boxes(s, ranges, depth)[1]
@@ -531,7 +540,7 @@ class Builder:
             if cache.slots > 1:
                 x = ranges.loops[depth]
                 found = storage.ring(storage.hoisted(cache.name, (x,), found), x, cache.slots)
-            self.tiles[(s.key, ranges.loops[depth].var)] = found
+            self.tiles[key] = found
         return found
 
     def _tile_boxes(self, s: Stage, ranges: StageRanges, depth: int) -> tuple[Box, Box]:
@@ -549,11 +558,12 @@ class Builder:
         return inside(own), inside(hull(boxes))
 
     def _tile_start(
-        self, s: Stage, ranges: StageRanges, depth: int, outer: Tensor, tile: tiles.Tile, whole: Box, shape: tiles.Shape
-    ) -> list[NestNode]:
+        self, s: Stage, ranges: StageRanges, depth: int, cache: WriteCache, outer: Tensor, tile: Tensor, whole: Box,
+        shape: tiles.Shape,
+    ) -> list[NestNode]:  # fmt: skip
         """What a tile holds before the loops further in run. Where first values are computed into tiles, they are into
         the innermost one; those around it have them from there, or from here if no step of the reduction runs."""
-        cache, f = tile_at(s, ranges, depth), self.bodies[s.key].func
+        f = self.bodies[s.key].func
         if s.key[1] < 0:
             return []  # the pure definition writes every point
 
@@ -640,11 +650,6 @@ class Builder:
             if x.mode == "vectorize" and last is not None and simplify.linear(last)[0].get(x.var) == 1:
                 return x.stop.attr if x.stop.op == "const" else None
         return None
-
-
-def tile_at(s: Stage, ranges: StageRanges, depth: int) -> WriteCache:
-    """The tile that a stage holds at a loop."""
-    return next(c for c in s.write_caches if c.loop == ranges.loops[depth].name)
 
 
 def _starting(loops: Iterable[Range]) -> Node:

@@ -69,7 +69,7 @@ def ring_twice():
 
 @refused("tile-twice")
 def tile_twice():
-    """A loop has one tile; tiles within tiles are held at different loops."""
+    """A loop has one tile in a memory; tiles within tiles are held at different loops or in different memories."""
     s = matmul.schedule()
     s.cache_write("C", at="C.update.i", memory="main")
     s.cache_write("C", at="C.update.i", memory="main")

@@ -115,12 +115,13 @@ def cache_write(state: State, d: Directive) -> State:
                                                 for ii: C_tile[..] += ...
                                               C = C_tile
 
-    The loop belongs to a stage of the Func itself. A stage may have tiles within tiles, one a loop: each is loaded
-    from and stored to the next one further out, and the first values are computed into the innermost. Memory is `reg`
-    where nothing is said. Nothing else runs while a tile lives, so there are no consumers to choose from: what reads
-    the Func reads what was stored. To let some read the values where they were computed and others a copy, keep the
-    Func itself in that memory and copy it for the others: `store_in C in spm`, `cache_read C at E.i for E`. To let
-    one read a tile while it lives, compute the Func (or a clone for that consumer) at its loop.
+    The loop belongs to a stage of the Func itself. A stage may have tiles within tiles, at one loop in different
+    memories (the later one is inside): each is loaded from and stored to the next one further out, and the first
+    values are computed into the innermost. Memory is `reg` where nothing is said. Nothing else runs while a tile
+    lives, so there are no consumers to choose from: what reads the Func reads what was stored. To let some read the
+    values where they were computed and others a copy, keep the Func itself in that memory and copy it for the others:
+    `store_in C in spm`, `cache_read C at E.i for E`. To let one read a tile while it lives, compute the Func (or a
+    clone for that consumer) at its loop.
     Errors: schedule.foreign-loop, schedule.tile-twice, schedule.vector-inside, schedule.tile-race, schedule.layout.
     """
     fs = find_func(state, d.operands[0])
@@ -131,16 +132,16 @@ def cache_write(state: State, d: Directive) -> State:
         raise refuse(f"{address} is no loop of {name}", "foreign-loop", f"its loops: {own}")
     if fs.compute.kind == "inline":
         raise refuse(f"{name} is inlined and has no loops", "inlined", "compute it somewhere first")
-    twice = next((c for c in s.write_caches if c.loop == loop), None)
+    memory = str(d.option("in", "reg"))
+    twice = next((c for c in s.write_caches if c.loop == loop and c.memory == memory), None)
     if twice is not None:
-        raise refuse(f"{state.address(s.key)} has the tile {twice.name} at {loop} already", "tile-twice",
-                     "one tile a loop: another one stands further in or further out")  # fmt: skip
+        raise refuse(f"{state.address(s.key)} has the tile {twice.name} at {loop} already, in {memory} too", "tile-twice",
+                     "tiles in one memory are held at different loops")  # fmt: skip
     depth = s.depth(loop)
     vector = next((x.name for x in s.loops[: depth + 1] if x.mode == "vectorize"), None)
     if vector is not None:
         raise refuse(f"a tile at {address} would stand inside the vector loop {vector}", "vector-inside",
                      "hold it at a loop further out")  # fmt: skip
-    memory = str(d.option("in", "reg"))
     threads = next((x.name for x in s.loops[depth + 1 :] if x.mode == "parallel"), None)
     if memory == "reg" and threads is not None:
         raise refuse(f"the parallel loop {threads} stands inside {address}: its threads can't share registers",

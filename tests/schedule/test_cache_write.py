@@ -106,7 +106,8 @@ def test_errors():
     refused(s, "layout", lambda: s.cache_write("C", at="C.update.io", layout="i -> i"))
     refused(s, "unknown-func", lambda: s.cache_write("D", at="C.update.io"))
     s.cache_write("C", at="C.update.io", memory="main")
-    refused(s, "tile-twice", lambda: s.cache_write("C", at="C.update.io"), "has the tile C_tile at io already")
+    again = lambda: s.cache_write("C", at="C.update.io", memory="main")  # noqa: E731
+    refused(s, "tile-twice", again, "has the tile C_tile at io already")
     refused(s, "vector-inside", lambda: C.vectorize("io", 2), "C_tile would stand inside")
     good(s)
 

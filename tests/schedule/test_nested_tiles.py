@@ -57,7 +57,7 @@ def test_every_pair_of_loops_of_every_stage(name):
 
 def test_native():
     for outside in (True, False):
-        natively(tiled(outside))
+        natively(tiled(outside), {"M": 9, "N": 7, "K": 5}, {"M": 8, "N": 6, "K": 4})
 
 
 def test_rings_are_the_outermost_ones_that_can_be():
@@ -68,9 +68,18 @@ def test_rings_are_the_outermost_ones_that_can_be():
     good(s)
 
 
-def test_one_a_loop():
+def test_one_a_loop_and_memory():
     s = tiled()
-    refused(s, "tile-twice", lambda: s.cache_write("C", at="C.update.im"), "inner", "further in or further out")
+    refused(s, "tile-twice", lambda: s.cache_write("C", at="C.update.im"), "inner", "at different loops")
+
+
+def test_two_memories_at_one_loop():
+    s = tiled()
+    s.cache_write("C", at="C.update.jo", memory="main", name="middle")
+    assert [t.name for t in s.state.stages[("C", 0)].tiles] == ["outer", "middle", "inner"]
+    nest = good(s)
+    assert nest.index("store middle") < nest.index("store outer")
+    natively(s, {"M": 9, "N": 7, "K": 5})
 
 
 def test_a_spatial_reduction_passes_on():
@@ -82,4 +91,4 @@ def test_a_spatial_reduction_passes_on():
     s.cache_write("C", at="C.update.i", memory="main", name="inner")
     nest = good(s)
     assert "pass inner" in nest and "relay outer" in nest
-    natively(s)
+    natively(s, {"M": 5, "N": 6, "K": 11}, {"M": 3, "N": 2, "K": 4})

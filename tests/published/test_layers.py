@@ -1,0 +1,109 @@
+"""Layers of VGG-16 and ResNet-50 under output-, weight- and row-stationary mappings, and small random mappings: the counts
+of schedules are those of closed forms over tiles."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.published.arrays import WAYS, skeleton, words
+from tests.published.mappings import Level, Mapping, counted, depends, kernel, scheduled
+
+
+def agree(m: Mapping, way) -> None:
+    k = kernel(m)
+    s = scheduled(m, k)
+    got = way(k, s)
+    expected = counted(m)
+    for level in m.levels:
+        kept = [t for t in "WIO" if level is m.levels[0] or t in level.keeps]
+        found = words(got, level.memory, *kept)
+        assert found == {t: expected[level.memory][t] for t in kept}, (level.memory, m, str(s))
+
+
+VGG_CONV3_2 = {
+    "output stationary": Mapping((
+        Level("dram", (("p", 4), ("q", 4), ("k", 16))),
+        Level("glb", (("c", 256), ("r", 3), ("s", 3)), (("k", 16), ("q", 14))),
+        Level("rf", (("p", 14),), keeps="O"),
+    )),
+    "weight stationary": Mapping((
+        Level("dram", (("k", 16), ("c", 16), ("r", 3), ("s", 3))),
+        Level("glb", (("p", 56), ("q", 56)), (("k", 16), ("c", 16))),
+        Level("rf", (), keeps="W"),
+    )),
+    "row stationary": Mapping((
+        Level("dram", (("k", 4), ("c", 16), ("p", 4))),
+        Level("glb", (("k", 4), ("c", 4)), (("r", 3), ("p", 14))),
+        Level("spad", (("q", 56), ("k", 16), ("c", 4), ("s", 3))),
+    ), slides=frozenset({("glb", "I")})),
+}  # fmt: skip
+RESNET = {
+    "conv1": Mapping((
+        Level("dram", (("p", 8), ("q", 2), ("k", 4))),
+        Level("glb", (("q", 4), ("c", 3), ("r", 7)), (("k", 16), ("p", 14))),
+        Level("spad", (("s", 7), ("q", 14)), keeps="WO"),
+    ), stride=2),
+    "conv3_x, 3 x 3 with stride": Mapping((
+        Level("dram", (("n", 2), ("k", 8), ("p", 7), ("c", 8))),
+        Level("glb", (("q", 2), ("p", 2)), (("k", 16), ("c", 4), ("r", 3))),
+        Level("spad", (("p", 2), ("c", 4), ("q", 14), ("s", 3))),
+    ), stride=2),
+    "conv5_x, 1 x 1": Mapping((
+        Level("dram", (("c", 8), ("k", 32))),
+        Level("glb", (("k", 4), ("p", 7)), (("c", 16), ("k", 16))),
+        Level("spad", (("q", 7), ("c", 4))),
+    )),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VGG_CONV3_2)
+def test_vgg(name):
+    m = VGG_CONV3_2[name]
+    assert m.sizes == {"n": 1, "k": 256, "c": 256, "r": 3, "s": 3, "p": 56, "q": 56}
+    agree(m, skeleton)
+
+
+@pytest.mark.parametrize("name", RESNET)
+def test_resnet(name):
+    agree(RESNET[name], skeleton)
+
+
+@st.composite
+def mappings(draw) -> Mapping:
+    """Two to four memories with a few short loops each."""
+    many = draw(st.integers(2, 4))
+    levels, product = [], 1
+
+    def some(most: int) -> tuple[tuple[str, int], ...]:
+        return tuple(
+            (d, draw(st.integers(2, 3))) for d in draw(st.permutations("kcrspq"))[: draw(st.integers(0, most))]
+        )
+
+    for k in range(many):
+        temporal, spatial = some(3), some(2) if k + 1 < many else ()
+        keeps = "".join(t for t in "WIO" if draw(st.integers(0, 3)))
+        levels.append(Level(f"m{k}", temporal, spatial, keeps if k else "WIO"))
+        for _, n in (*temporal, *spatial):
+            product *= n
+    assume(product <= 6000)
+    m = Mapping(tuple(levels), draw(st.integers(1, 2)))
+    assume(sum(1 for k, x in enumerate(levels) if k and "O" in x.keeps and m.whole("O", k)) < 2)
+    assume(not any(stays(m, t, k) for t in "WIO" for k, x in enumerate(levels) if k and t in x.keeps))
+    return m
+
+
+def stays(m: Mapping, tensor: str, level: int) -> bool:
+    """Whether what an element keeps outlives tiles that it shares with others: loops in time between."""
+    fan = max((k for k, x in enumerate(m.levels[:level]) if x.spatial), default=-1)
+    outer = [d for k, d, _, space in m.loops() if k < fan and not space]
+    inner = [d for k, d, _, space in m.loops() if fan <= k < level and not space]
+    return not any(depends(tensor, d) for d in inner) and bool(outer) and not depends(tensor, outer[-1])
+
+
+@settings(max_examples=10)
+@given(mappings())
+def test_small_mappings(m):
+    for way in WAYS:
+        agree(m, way)
