@@ -50,8 +50,8 @@ def add_machine_command(commands: Any) -> None:
 
     made = action(
         "fit", _fit, "fit a machine's figures to measured cycles",
-        "Columns of the CSV file: engine, cycles, and of a copy bytes, descriptors, runs, waits, or of arithmetic (engine "
-        "`compute`) type, operations, waits. docs/machines.md explains them.",
+        "Columns of the CSV file: engine, cycles, waits, and of a copy bytes, descriptors, runs, burst_bytes, or of "
+        "arithmetic (engine `compute`) type, operations. docs/machines.md explains them.",
     )  # fmt: skip
     made.add_argument("file", metavar="NAME", help=_MACHINE)
     made.add_argument("measurements", metavar="MEASUREMENTS.csv", help="one experiment a line")

@@ -6,9 +6,10 @@ The model is that of the simulator for copies one after the other, and for work 
     copies      cycles = issue * descriptors + bus bytes / bandwidth + latency * waits
     arithmetic  cycles = operations / ops + latency * waits
 
-with bus bytes = runs * (bytes / runs rounded up to the burst of the engine and of the memories that it joins). Parameters
-are not negative. What is made small is the sum of the squares of *relative* residuals (cycles / measured - 1), since
-timings are off by a part of themselves (by Lawson and Hanson's active sets, which find the best solution exactly).
+with bus bytes = runs * (bytes / runs rounded up to the burst of the engine and of the memories that it joins), where the
+experiment does not say them. Parameters are not negative. What is made small is the sum of the squares of *relative*
+residuals (cycles / measured - 1), since timings are off by a part of themselves (by Lawson and Hanson's active sets, which
+find the best solution exactly).
 """
 
 from __future__ import annotations
@@ -189,7 +190,9 @@ def _is_rate(figure: str) -> bool:
 
 
 def _bus_bytes(m: Measurement, burst: int) -> float:
-    return m.runs * math.ceil(m.bytes / m.runs / burst) * burst if m.runs else m.bytes
+    if m.burst_bytes is not None:
+        return m.burst_bytes
+    return m.runs * math.ceil(m.bytes / m.runs / burst) * burst
 
 
 def _engine(machine: Machine, name: str) -> Dma:

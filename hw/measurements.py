@@ -7,6 +7,7 @@ One experiment a row. Columns, in any order (others are refused, so that a missp
     bytes        (copies) bytes that were moved, all descriptors together
     descriptors  (copies) how many were issued; 1 if left out
     runs         (copies) contiguous runs of the data, all descriptors together; `descriptors` if left out
+    burst_bytes  (copies) bytes that crossed the bus; if left out, whole bursts for every run, as if runs were aligned
     waits        how often the core waited for results before it went on; 1 if left out
     type         (compute) element type of the operations
     operations   (compute) how many, a fused multiply-add counted as two
@@ -30,14 +31,15 @@ from .machine import Machine
 from .reader import closest
 
 COMPUTE = "compute"
-_COPY = ("bytes", "descriptors", "runs")
+_COPY = ("bytes", "descriptors", "runs", "burst_bytes")
 _ARITHMETIC = ("type", "operations")
 COLUMNS = ("engine", "cycles", *_COPY, "waits", *_ARITHMETIC)
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One experiment. `line` is its line in the file; `type` and `operations` are those of arithmetic."""
+    """One experiment. `line` is its line in the file; `type` and `operations` are those of arithmetic; `burst_bytes` is
+    None where it follows from bytes and runs."""
 
     engine: str
     cycles: float
@@ -47,6 +49,7 @@ class Measurement:
     waits: float = 1.0
     type: str = ""
     operations: float = 0.0
+    burst_bytes: float | None = None
     line: int = 0
 
 
@@ -143,6 +146,8 @@ def _measurement(cells: dict[str, str], origin: str, line: int, machine: Machine
     else:
         given |= {"bytes": number("bytes", None, 0.0), "descriptors": number("descriptors", 1.0, 1.0)}
         given["runs"] = number("runs", given["descriptors"], 1.0)
+        if cells.get("burst_bytes"):
+            given["burst_bytes"] = number("burst_bytes", None, given["bytes"])
     return Measurement(name, line=line, **given)
 
 
