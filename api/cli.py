@@ -126,11 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--out", metavar="OUT", help="write this file (of C also its headers, beside it) instead of printing"
     )
 
-    made = command("machines", _machines, "list the machines that come with the library")
-    made.add_argument(
-        "name", nargs="?", metavar="NAME", help="print the file of this machine (a preset, or a TOML file)"
-    )
-
+    command("machines", _machines, "list the machines that come with the library")
     add_machine_command(commands)
     add_view_commands(command, _about_kernel)
 
@@ -303,23 +299,11 @@ def _export(args: argparse.Namespace) -> int:
 def _machines(args: argparse.Namespace) -> int:
     from tilewright.commands import machines
     from tilewright.commands.machines import machine_table
-    from tilewright.hw import load_machine, machine_text
+    from tilewright.hw.render.machine_tables import machine_data
 
-    if args.name:
-        found = load_machine(args.name)
-        _print(args, machine_text(found).rstrip(), lambda: _machine_json(found))
-    else:
-        listed = machines()
-        _print(args, machine_table(listed), lambda: list(map(_machine_json, listed)))
+    listed = machines()
+    _print(args, machine_table(listed), lambda: list(map(machine_data, listed)))
     return GOOD
-
-
-def _machine_json(machine: Any) -> dict[str, Any]:
-    import tomllib
-
-    from tilewright.hw import machine_text
-
-    return tomllib.loads(machine_text(machine))
 
 
 def _cache(args: argparse.Namespace) -> int:
