@@ -177,7 +177,10 @@ class Model:
             self.kept[key] = self._taken(between, around)
         taken = self.kept[key]
         most = self.ways if any(tensor in self.footprints.of(p) for p in between) else self.ways - 1
-        moved = taken.moved.get(tensor, np.zeros(len(taken.lines), np.int64))
+        moved = taken.moved.get(tensor)
+        if moved is None:
+            some = len(taken.lines) > 1  # moments
+            moved = self._moved(around[-1], tensor, around) % self.sets if some else np.zeros(1, np.int64)
         there = [lines.where(np.roll(x <= most, -by)) for x, by in zip(taken.lines, moved.tolist(), strict=True)]
         return sum(there) / (len(there) * max(1, lines.count))
 
@@ -185,15 +188,19 @@ class Model:
         """Loops around move the tensors against each other, so what meets on a set is looked at in several of their
         iterations, where it matters."""
         of = self.footprints.of
-        tensors = dict.fromkeys(t for p in between for t in of(p))
-        each = {t: union([of(p)[t] for p in between if t in of(p)]).on_sets(self.sets) for t in tensors}
-        if not each:
-            return Taken((np.zeros(self.sets, np.int64),), {})
+        parts: dict[str, list[Lines]] = {}
+        for p in between:
+            for t, lines in of(p).items():
+                parts.setdefault(t, []).append(lines)
+        touched = {t: union(x) for t, x in parts.items()}
+        if sum(x.count for x in touched.values()) < self.ways:
+            return Taken((np.zeros(1, np.int64),), {})  # no set has too many
+        each = {t: x.on_sets(self.sets) for t, x in touched.items()}
         once = sum(each.values())
-        if sum(int(x.max()) for x in each.values()) < self.ways or once.min() > self.ways:
+        if not around or sum(int(x.max()) for x in each.values()) < self.ways or once.min() > self.ways:
             return Taken((once,), {})
-        moved = {t: self._moved(next(p for p in between if t in of(p)), t, around) % self.sets for t in tensors}
-        lines = tuple(sum(np.roll(each[t], int(moved[t][k])) for t in tensors) for k in range(_MOMENTS))
+        moved = {t: self._moved(next(p for p in between if t in of(p)), t, around) % self.sets for t in each}
+        lines = tuple(sum(np.roll(each[t], int(moved[t][k])) for t in each) for k in range(_MOMENTS))
         return Taken(lines, moved)
 
     def _moved(self, part: Part, tensor: str, around: Loops) -> np.ndarray:
