@@ -26,6 +26,38 @@ def tidy(s: L.Stmt) -> L.Stmt:
     return _without_idle(made, _used(made))
 
 
+def _from_zero(s: L.For, start: Node, stop: Node) -> L.For | None:
+    """The loop counted from 0, if that takes fewer words."""
+    if start.op == "const" or any(_names_again(t, s.var) for t in L.walk(s.body)):
+        return None
+    before: set[Node] = set()
+    after: set[Node] = set()
+
+    def moved(roots: tuple[Node, ...]) -> tuple[Node, ...]:
+        made = ir.substitute(roots, {s.var: simplify.add(s.var, start)}, memo)
+        before.update(ir.postorder(roots))
+        after.update(ir.postorder(made))
+        return made
+
+    memo: dict[Node, Node] = {}
+    end = simplify.sub(stop, start)
+    body = L.map_values(s.body, moved)
+    if _words(after) + _size(end) >= _words(before) + _size(start) + _size(stop):
+        return None
+    return replace(s, start=integer(0), stop=end, body=body)
+
+
+def _names_again(s: L.Stmt, var: Node) -> bool:
+    """Whether a variable means another loop below, or is in the size of a buffer, which is no value of a statement."""
+    if isinstance(s, L.Allocate):
+        return s.buffer.size is not None and var in ir.variables(s.buffer.size)
+    return isinstance(s, L.For) and s.var is var
+
+
+def _words(nodes: set[Node]) -> int:
+    return sum(1 for n in nodes if n.dtype is index)
+
+
 NOTHING = L.Block(())
 
 
@@ -82,6 +114,8 @@ def _tidy(s: L.Stmt, facts: Facts) -> L.Stmt:
             start, stop = _values((start, stop), facts)
             if facts.nonnegative(simplify.sub(start, stop)):
                 return NOTHING
+            if (counted := _from_zero(s, start, stop)) is not None:
+                return _tidy(counted, facts)
             inside = facts.entering(s.var, Interval(start, simplify.sub(stop, ONE)))
             return replace(s, start=start, stop=stop, body=_tidy(body, inside))
         case L.If(condition, then, otherwise):

@@ -152,15 +152,16 @@ class Copies:
         out = []
         for distance, mine in self.by_distance(copies).items():
             if distance == 1:
+                sure = start.isdigit() and end.isdigit() and int(start) < int(end)
                 out += [
-                    f"if ({start} < {end}) {{",
-                    f"{INDENT}const int64_t {name} = {start};",
+                    "{" if sure else f"if ({start} < {end}) {{",
+                    f"{INDENT}const tw_index {name} = {start};",
                     *self.started(mine),
                     "}",
                 ]
                 continue
             until = str(int(start) + distance) if start.lstrip("-").isdigit() else f"{start} + {distance}"
-            head = f"for (int64_t {name} = {start}; {name} < {end} && {name} < {until}; {name}++) {{"
+            head = f"for (tw_index {name} = {start}; {name} < {end} && {name} < {until}; {name}++) {{"
             out += [head, *self.started(mine), "}"]
         return out
 
@@ -173,7 +174,7 @@ class Copies:
             w.names[key] = later
             inside = self.started(mine)
             w.names[key] = name
-            out += [f"if ({name} + {distance} < {end}) {{", f"{INDENT}const int64_t {later} = {name} + {distance};"]
+            out += [f"if ({name} + {distance} < {end}) {{", f"{INDENT}const tw_index {later} = {name} + {distance};"]
             out += [*inside, "}"]
         return out
 
@@ -205,7 +206,7 @@ class Copies:
         dims = max(1, len(c["extents"]))
 
         def words(texts: list[str]) -> str:
-            return f"(const int64_t[]){{{', '.join(texts)}}}"
+            return f"(const tw_index[]){{{', '.join(texts)}}}"
 
         def bytes_of(side: Json) -> str:
             return words([_times(w, e, n) for e in side["strides"]] or [str(n)])
@@ -236,7 +237,7 @@ class Copies:
         value = _converted(indices[0], w.stored[c["source"]["buffer"]], w.stored[c["target"]["buffer"]])
         out = [f"{indices[1]} = {value};"]
         for v, e in reversed(list(zip(variables, c["extents"], strict=True))):
-            head = f"for (int64_t {v} = 0; {v} < {w.expressions.within(e, 12)}; {v}++) {{"
+            head = f"for (tw_index {v} = 0; {v} < {w.expressions.within(e, 12)}; {v}++) {{"
             out = [head, *(INDENT + line for line in out), "}"]
         return out
 

@@ -18,7 +18,7 @@ from tilewright.lang.text.numbers import format_float
 from tilewright.lang.types import DTYPES, f32, f64
 
 PRIMARY, UNARY, PRODUCT, SUM, SHIFT, RELATION, EQUALITY, BIT, BOTH, EITHER, CHOICE = range(16, 5, -1)
-VALUES = {"bool": "_Bool", "index": "int64_t", "f32": "float", "f64": "double"}
+VALUES = {"bool": "_Bool", "index": "tw_index", "f32": "float", "f64": "double"}
 VALUES |= {f"{k}{n}": f"{'u' * (k == 'u')}int{n}_t" for k in "iu" for n in (8, 16, 32, 64)}
 STORED = VALUES | {"bool": "uint8_t", "f16": "uint16_t", "bf16": "uint16_t"}
 NATURAL = ("u32", "u64")  # C's own arithmetic is that of the language
@@ -206,7 +206,7 @@ class Expressions:
     def choice(self, e: Json) -> Text:
         c, a, b = e["of"]
         if e["type"] == "index" and "const" in a and "const" in b:
-            x, y = f"INT64_C({a['const']})", f"INT64_C({b['const']})"
+            x, y = f"(tw_index){a['const']}", f"(tw_index){b['const']}"
         else:
             x, y = self.within(a, EITHER), self.within(b, EITHER)
         return f"{self.within(c, EITHER)} ? {x} : {y}", CHOICE

@@ -16,7 +16,7 @@ DMA = """\
 #define TW_DMA_HOOKS
 TW_WEAK void tw_dma_start(const tw_copy *copy)
 {
-    int64_t at[64] = {0};
+    tw_index at[64] = {0};
     int32_t k, dims = copy->dims;
     char *target = copy->target;
     const char *source = copy->source;
@@ -127,8 +127,8 @@ class _Function:
             f"#ifndef {guard}",
             f"#define {guard}",
         ]
-        lines += ["", "#include <stdint.h>", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
-        lines += self._about()
+        lines += ["", f'#include "{RUNTIME}"', "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
+        lines += [*self._copies(), *self._about()]
         lines += [f"{self._prototype(restrict=False)};"]
         for f in d["functions"]:
             arguments = ", ".join(VALUES[t] for t in f["arguments"]) or "void"
@@ -148,7 +148,7 @@ class _Function:
             " * Exported by tilewright; mode " + d["mode"] + ". Compile with -std=c11 -ffp-contract=off.",
             " */",
         ]
-        lines += [COMPILER, f'#include "{name}.h"', '#include "tilewright.h"']
+        lines += [COMPILER, f'#include "{name}.h"']
         if heap:
             lines += ["#include <stdlib.h>"]
         lines += [""]
@@ -212,6 +212,20 @@ class _Function:
             " * Returns 0; 1 when memory ran out; 100 + k when requirement k does not hold (nothing is written then). */",
         ]  # fmt: skip
 
+    def _copies(self) -> list[str]:
+        """A table of the copies, for who writes the hooks."""
+        memories = {b["name"]: b["memory"] for b in self.document["buffers"]}
+        lines = []
+        for c in self.writer.copies.all:
+            if self.writer.copies.by_hand(c):
+                continue
+            ends = " -> ".join(memories.get(c[side]["buffer"], "main") for side in ("source", "target"))
+            ring = self.writer.copies.ring(c)
+            slots = f", {self.writer.copies.slots[ring['buffer']]} slots" if ring else ""
+            kind = "asynchronous" if c["asynchronous"] else "waited for at once"
+            lines.append(f"{c['number']}  {c['name']}: {ends}, {len(c['extents']) or 1}D{slots}, {kind}")
+        return ["/* Copies by DMA, by number:", *(f" *   {comment(x)}" for x in lines), " */", ""] if lines else []
+
     def _shape(self, e: Json) -> str:
         return self.writer.text(e)
 
@@ -227,7 +241,7 @@ class _Function:
         for s in d["scalars"]:
             kind = "f32" if s["type"] in ("f16", "bf16") else s["type"]
             parameters.append(f"{VALUES[kind]} {self.names['scalar ' + s['name']]}")
-        parameters += [f"int64_t {self.names['size ' + s['name']]}" for s in d["sizes"] if s["value"] is None]
+        parameters += [f"tw_index {self.names['size ' + s['name']]}" for s in d["sizes"] if s["value"] is None]
         return f"int {self.symbol}({', '.join(parameters) or 'void'})"
 
     def _unused(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.codegen.export.c_copies import Copies
 from tilewright.codegen.export.c_expressions import STORED, VALUES, Expressions, comment, fresh, identifier
 from tilewright.codegen.export.expressions import Json
-from tilewright.codegen.export.touched import reads
+from tilewright.codegen.export.touched import reads, statements
 from tilewright.lang.types import DTYPES
 
 INDENT = "    "
@@ -83,12 +83,14 @@ class Statements:
         self.bind(key, name, natural)
         self.ends[key] = end
         before, after = self.copies.around(s, start, end, name)
-        if before and not simple:  # the end is needed before the loop
-            out, simple = [*out, f"const int64_t {end} = {stop};"], True
-        head = f"int64_t {name} = {start}" + ("" if simple else f", {end} = {stop}")
+        shared = s["mode"] == "parallel" and not any(t["do"] in ("allocate", "copy") for t in statements(s["body"]))
+        if (before or shared) and not simple:  # the end is needed before the loop
+            out, simple = [*out, f"const tw_index {end} = {stop};"], True
+        head = f"tw_index {name} = {start}" + ("" if simple else f", {end} = {stop}")
         said = s["mode"] if s["mode"] != "serial" else f"spatial on {s['axis']}" if "axis" in s else ""
         note = f" /* {comment(said)} */" if said else ""
-        out += [*before, *self.braced(f"for ({head}; {name} < {end}; {name}++) {{{note}", s["body"], s), *after]
+        out += [*before, *(["TW_PARALLEL"] if shared else [])]
+        out += [*self.braced(f"for ({head}; {name} < {end}; {name}++) {{{note}", s["body"], s), *after]
         self.taken -= {name} if simple else {name, end}
         self.bind(key, *outer)
         return out
@@ -122,7 +124,7 @@ class Statements:
             self.taken |= {value, at}
             kind = STORED[self.stored[t["buffer"]]]
             out.append(f"{INDENT}const {kind} {value} = {self.narrow(t['buffer'], v)};")
-            out.append(f"{INDENT}const int64_t {at} = {self.text(t['at'])};")
+            out.append(f"{INDENT}const tw_index {at} = {self.text(t['at'])};")
             stores.append((value, at, f"{INDENT}{self.names['buffer ' + t['buffer']]}[{at}] = {value};"))
         self.taken -= {name for value, at, _ in stores for name in (value, at)}
         return [*out, *(line for _, _, line in stores), "}"]

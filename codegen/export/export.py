@@ -51,12 +51,21 @@ class Export:
         return text.rstrip("\n")
 
     def write(self, path: str | Path) -> tuple[Path, ...]:
-        """Write the files; the first one is called `path`, others stand beside it under their own names."""
+        """Write the files: the first one is called `path`, a header of its own like it, others stand beside it."""
         first = Path(path)
-        out = [first, *(first.with_name(name) for name in list(self.files)[1:])]
-        for p, text in zip(out, self.files.values(), strict=True):
+        source, *others = self.files
+        own = Path(source).with_suffix(".h").name
+        named = {n: first.with_suffix(".h").name if n == own else n for n in others}
+        if len({first.name, *named.values()}) <= len(named):
+            raise ArgumentError(
+                f"{first.name} would take the place of a header", code="argument.export", where=user_location(),
+                hint="give another name",
+            )  # fmt: skip
+        texts = {first: self.files[source].replace(f'#include "{own}"', f'#include "{named.get(own, own)}"')}
+        texts |= {first.with_name(named[n]): self.files[n] for n in others}
+        for p, text in texts.items():
             p.write_text(text, encoding="utf-8")
-        return tuple(out)
+        return tuple(texts)
 
 
 def export(

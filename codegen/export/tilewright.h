@@ -22,6 +22,19 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
+/* What loops count and buffers are indexed in: -DTW_INDEX=int32_t on a processor of 32 bits, if all arrays are small
+ * enough. */
+#ifndef TW_INDEX
+#define TW_INDEX int64_t
+#endif
+typedef TW_INDEX tw_index;
+
+/* What stands before a loop whose iterations may run at once, such as -DTW_PARALLEL='_Pragma("omp parallel for")'.
+ * (Loops that the schedule calls parallel and that have buffers of their own are not marked: there is one of each.) */
+#ifndef TW_PARALLEL
+#define TW_PARALLEL
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -44,9 +57,9 @@ typedef struct tw_copy {
     const void *source;
     int32_t element;               /* bytes of an element */
     int32_t dims;
-    const int64_t *extents;        /* `dims` of each, outermost first */
-    const int64_t *target_strides;
-    const int64_t *source_strides;
+    const tw_index *extents;        /* `dims` of each, outermost first */
+    const tw_index *target_strides;
+    const tw_index *source_strides;
 } tw_copy;
 
 /* Begins a copy and may return before it is done. Copies begin in the order of the calls; neither side is touched by the
@@ -66,8 +79,8 @@ typedef struct tw_operand {
     void *first;
     int32_t element;
     int32_t dims;
-    const int64_t *extents;
-    const int64_t *strides;
+    const tw_index *extents;
+    const tw_index *strides;
 } tw_operand;
 
 /* Hints: what is read or written soon. */
@@ -86,23 +99,23 @@ typedef struct tw_operand {
 
 /* Index arithmetic: quotients round down, by zero they are 0. ------------------------------------------------------ */
 
-static inline int64_t tw_floor_div(int64_t a, int64_t b)
+static inline tw_index tw_floor_div(tw_index a, tw_index b)
 {
     if (b == 0)
         return 0;
     return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
 }
 
-static inline int64_t tw_floor_mod(int64_t a, int64_t b)
+static inline tw_index tw_floor_mod(tw_index a, tw_index b)
 {
     if (b == 0)
         return 0;
     return a % b + (a % b != 0 && (a % b < 0) != (b < 0) ? b : 0);
 }
 
-static inline int64_t tw_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t tw_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t tw_abs(int64_t a) { return a < 0 ? -a : a; }
+static inline tw_index tw_min(tw_index a, tw_index b) { return a < b ? a : b; }
+static inline tw_index tw_max(tw_index a, tw_index b) { return a > b ? a : b; }
+static inline tw_index tw_abs(tw_index a) { return a < 0 ? -a : a; }
 
 /* Integers that wrap at their width. ------------------------------------------------------------------------------- *
  * Quotients round down, remainders have the sign of the divisor, by zero both are 0; shifts by less than nothing or by
