@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
-_LANGUAGES = {"python", "console", "text", "tw", "toml"}
+_LANGUAGES = {"python", "console", "c", "text", "tw", "toml"}
 
 
 def snippets(document: Path, language: str) -> list[tuple[int, str]]:

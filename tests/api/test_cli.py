@@ -268,3 +268,32 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
     program = f"{sys.executable} -m tilewright machine show snitch-cluster"
     done = subprocess.run(["bash", "-c", f"{program} | true; exit ${{PIPESTATUS[0]}}"], cwd=folder, capture_output=True)
     assert done.returncode == 0 and b"Traceback" not in done.stderr
+
+
+def test_export(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("export", "program.py:matmul", "--schedule", "staged", *SMALL)
+    assert code == 0 and json.loads(out)["format"] == "tilewright nest"
+    code, out, _ = run("export", "program.py:matmul", "--schedule", "staged", "--to", "c")
+    assert code == 0 and "int tw_matmul(" in out and '#include "tilewright.h"' not in out  # one text is all there is
+    code, out, _ = run("export", "program.py:matmul", "--to", "c", "--json")
+    assert code == 0 and list(json.loads(out)) == ["matmul.c", "matmul.h", "tilewright.h"]
+    file = tmp_path / "product.c"
+    code, out, _ = run("export", "program.py:matmul", "--to", "c", "--machine", "toy", "-o", str(file))
+    assert code == 0 and [Path(x).name for x in out.split()] == ["product.c", "product.h", "tilewright.h"]
+    assert '#include "product.h"' in file.read_text() and (tmp_path / "product.h").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--size", "M=4"), "usage.size"),
+        (("--machine", "nowhere"), "machine.unknown"),
+        (("--to", "c", "-o", "/nowhere/at/all.c"), "can't write"),
+        (("--to", "c", "-o", "tilewright.c"), "argument.export"),
+        (("--schedule", "nothing"), "usage.schedule"),
+        (("--schedule", "staged", "--machine", "toy", "--size", "M=99,N=999,K=999"), "capacity.exceeded"),
+    ],
+)
+def test_export_of_what_can_not_be(run: Run, arguments: tuple[str, ...], code: str) -> None:
+    found, _, err = run("export", "program.py:matmul", *arguments)
+    assert found == 2 and code in err and "Traceback" not in err
