@@ -39,6 +39,17 @@ class Run:
     counts: tuple[int, ...] = ()  # of a run on a machine, in the order of the ledger
 
 
+@dataclass(frozen=True)
+class OnMachine:
+    """What a program for a machine runs on: its ledger, the bytes of its arenas together, the memory of the engine that
+    it drives, and addresses of the functions that it calls."""
+
+    ledger: Ledger
+    room: int
+    engine: np.ndarray
+    addresses: Mapping[str, int]
+
+
 def _aligned(size: int) -> np.ndarray:
     """Bytes that start at a page; what nobody has written is no number by accident."""
     whole = np.full(size + PAGE, 0xA5, np.uint8)
@@ -50,13 +61,13 @@ def run(
     p: Pipeline, state: State, sizes: Mapping[str, int], mode: str, inputs: Mapping[str, Any],
     before: Callable[[L.Program, Bound], None] = lambda program, bound: None,
     recorded: tuple[str, ...] = (), room: int = 0, drive: Drive | None = None,
-    program: L.Program | None = None, ledger: Callable[[Bound], tuple[Ledger, int]] | None = None,
+    program: L.Program | None = None, on: Callable[[Bound], OnMachine] | None = None,
 ) -> Run:  # fmt: skip
     """Run `p` on contiguous arrays; inputs that are missing are made up (repeatable random values).
 
     `before` sees the program before anything runs. What the stages `recorded` store is recorded, in order, up to `room`
     stores. What `drive` makes of the program is driven by its accesses (see `emit.driven`). `program` is what
-    was lowered for a machine: its counters are those of the `ledger`, which needs so many bytes for arenas.
+    was lowered for a machine, and `on` what it runs on there: its counters are those of a ledger.
     """
     from tilewright.lang.samples import random_inputs
 
@@ -67,16 +78,18 @@ def run(
         classes = (CONTIGUOUS,) * len(argument_roles(p))
         program = lower(Request(state, mode, symbol, classes, native=False)).program
     before(program, bound)
-    kept, room_of_arenas = (None, 0) if ledger is None else ledger(bound)
+    there = None if on is None else on(bound)
+    kept = None if there is None else there.ledger
     driven = None if drive is None else drive(program)
     text = emit(
         program, instrument=True, recorded=recorded, driver=None if driven is None else driven.driver, ledger=kept
     )
     record = np.zeros(RECORD_HEAD + (room + 1) * record_layout(program, recorded).words, np.int64)
     record[1] = room
-    image = target.optimize_and_emit(text, extra_symbols=(*externs.symbols(p), *stages.symbols(p)))
+    given_symbols = {} if there is None else there.addresses
+    image = target.optimize_and_emit(text, extra_symbols=(*externs.symbols(p), *stages.symbols(p), *given_symbols))
     callbacks = stages.Callbacks(p)
-    library = load(image, (symbol,), {**externs.addresses(p), **callbacks.addresses})
+    library = load(image, (symbol,), {**externs.addresses(p), **callbacks.addresses, **given_symbols})
     shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
     given = [state.given.get(o.func.name) for o in p.outputs]
     outputs = [
@@ -89,11 +102,11 @@ def run(
         pack(v, state.given[a.name]) if a.name in state.given else v for a, v in zip(p.arrays, arrays, strict=True)
     ]
     data = [*arrays, *(np.ascontiguousarray(t.values) for t in p.tables), *outputs]
-    arenas = _aligned(room_of_arenas)
     last = [] if driven is None else [driven.state, bases(d.nbytes for d in data)]
+    last += [] if there is None else [_aligned(there.room), there.engine]
     with stages.running(runtime.context(1)) as context:
         code = invoke(
-            library.address(symbol), ctypes.addressof(context), [*data, counters, record, *last, arenas],
+            library.address(symbol), ctypes.addressof(context), [*data, counters, record, *last],
             [bound.sizes[n] for n in p.sizes],
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
         )  # fmt: skip

@@ -92,9 +92,13 @@ class Prepared:
         if sync is not None and sync not in SYNC:
             raise SimulationError(f"sync={sync!r}", code="simulation.sync", where=user_location(),
                                   hint=f"it is one of: {', '.join(SYNC)}")  # fmt: skip
+        return run(self.encoded(sync), env, intervals=timeline)
+
+    def encoded(self, sync: str | None = None) -> Encoded:
+        """The engine's tables."""
         if sync not in self._encoded:
             self._encoded[sync] = encode(self.table if sync is None else replace(self.table, sync=sync))
-        return run(self._encoded[sync], env, intervals=timeline)
+        return self._encoded[sync]
 
     def fits(self, env: Mapping[str, Any]) -> tuple[Footprint, ...]:
         """The footprints at these sizes and scalars. Raises CapacityError, and ScheduleError for spatial loops that are

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
@@ -13,8 +15,10 @@ from tilewright.codegen.assemble import Counted
 from tilewright.codegen.cpu_caches import DrivenCaches
 from tilewright.codegen.emit.ledger import Ledger, order
 from tilewright.codegen.footprint import arenas
+from tilewright.codegen.instrumented import OnMachine
 from tilewright.codegen.prepared import Prepared, prepare, registers_of
-from tilewright.codegen.skeleton.engine import Result
+from tilewright.codegen.skeleton import layout, native
+from tilewright.codegen.skeleton.engine import Result, read_result, start_state
 from tilewright.hw import Account, Footprint, Machine, SimulationError
 from tilewright.lang.binding import Bound, check_sizes
 from tilewright.lang.pipeline import Pipeline
@@ -75,37 +79,42 @@ def execute(prepared: Prepared, sizes: Mapping[str, int], inputs: dict[str, Any]
         driven.append(DrivenCaches(program, machine))
         return driven[0]
 
-    kept: list[Ledger] = []
+    kept: list[OnMachine] = []
 
-    def ledger(bound: Bound) -> tuple[Ledger, int]:
+    def on(bound: Bound) -> OnMachine:
         places, size = arenas(prepared.program, machine, bound.env)
-        kept.append(Ledger(prepared.program, machine, places))
-        return kept[0], size
+        ledger = Ledger(prepared.program, machine, places)
+        engine = start_state(prepared.encoded(), bound.env)
+        native.function()(engine.ctypes.data, None, layout.STEP_START, 0, 0)
+        kept.append(OnMachine(ledger, size, engine, {native.SYMBOL: native.library().address(native.SYMBOL)}))
+        return kept[0]
 
     done = instrumented.run(
         prepared.pipeline, prepared.state, sizes, prepared.mode, inputs, fits, drive=drive if caches else None,
-        program=prepared.program, ledger=ledger,
+        program=prepared.program, on=on,
     )  # fmt: skip
     levels = driven[0].hierarchy.levels if driven else ()
-    counted, env = Counted(kept[0], done.counts), done.bound.env
-    if kept[0].problem is not None:
-        made = assembled(prepared, counted, env, tuple(found), "execution", levels)
-        made = replace(made, notes=(*made.notes, f"time is not simulated: {kept[0].problem}"))
-        return Simulation(made, done.result)
-    result = prepared.result(env)
-    if result.counters != done.counts:
-        raise _disagreement(counted, result)
+    counted, env, engine = Counted(kept[0].ledger, done.counts), done.bound.env, kept[0].engine
+    counters = np.array(done.counts, np.int64)
+    native.function()(engine.ctypes.data, counters.ctypes.data, layout.STEP_FINISH, 0, 0)
+    result = read_result(prepared.encoded(), engine.tolist())
+    if counted.ledger.problem is None:
+        _check(counted, result, prepared.result(env))
     made = assembled(prepared, counted, env, tuple(found), "execution", levels, result)
     return Simulation(timed(made, prepared, result, env, None), done.result)
 
 
-def _disagreement(counted: Counted, result: Result) -> SimulationError:
-    pairs = zip(order(counted.ledger), counted.counts, result.counters, strict=True)
-    key, ran, said = next((k, a, b) for k, a, b in pairs if a != b)
-    return SimulationError(
-        f"the run counted {ran:,} {key.kind} of {key.buffer or key.name or key.loop}, its skeleton {said:,}",
-        code="simulation.disagree", hint="this is a mistake of tilewright's, please report it with kernel and schedule",
-    )  # fmt: skip
+def _check(counted: Counted, ran: Result, skeleton: Result) -> None:
+    """Raise SimulationError `simulation.disagree` where a run and its skeleton do not say the same: a mistake of ours."""
+    pairs = zip(order(counted.ledger), counted.counts, skeleton.counters, strict=True)
+    differs = [f"{a:,} {k.kind} of {k.buffer or k.name or k.loop}, not {b:,}" for k, a, b in pairs if a != b]
+    if ran.total != skeleton.total:
+        differs.append(f"{ran.total:,} ticks, not {skeleton.total:,}")
+    if differs:
+        raise SimulationError(
+            f"the run and its skeleton differ: {differs[0]}", code="simulation.disagree",
+            hint="this is a mistake of tilewright's, please report it with the kernel and its schedule",
+        )  # fmt: skip
 
 
 __all__ = ["Simulation", "execute", "registers_of", "run", "simulate"]

@@ -49,13 +49,12 @@ def copied(n: N.Produce, find: Find) -> Copied | None:
             return None
         return Copied(name, tuple(_transfers(n, assigns, find)))
     except _NotPlainError as e:
-        return Copied(name, reason=str(e)) if n.asynchronous or _staged(n, assigns, find) else None
+        staged = n.asynchronous or n.label in STAGING
+        return Copied(name, reason=str(e)) if staged and _crosses(assigns, find) else None
 
 
-def _staged(n: N.Produce, assigns: list[N.Assign], find: Find) -> bool:
-    """Whether what is no plain copy was to be one, between two memories: else it is a computation like any other."""
-    if n.label not in STAGING:
-        return False
+def _crosses(assigns: list[N.Assign], find: Find) -> bool:
+    """Whether something is read in one memory for another one: else it is a computation like any other."""
     for m in assigns:
         target = find(m.tensor, 0)
         for load in ir.leaves(m.values, "load"):

@@ -13,6 +13,7 @@ from tilewright.codegen.emit.parallel import arguments, finish, signature
 from tilewright.codegen.emit.recorder import RECORD
 from tilewright.codegen.emit.region import Region, Shared
 from tilewright.codegen.emit.statements import emit_statement
+from tilewright.codegen.emit.steps import ENGINE
 from tilewright.codegen.emit.values import scalar
 from tilewright.codegen.loops import Buffer, Program
 from tilewright.lang.errors import CompileError
@@ -41,6 +42,8 @@ class Entry(Region):
             return self._element("ptr", "%data", len(program.arguments) + 2)
         if key == ARENAS:
             return self._element("ptr", "%data", len(program.arguments) + (2 if self.shared.driver is None else 4))
+        if key == ENGINE:
+            return self._element("ptr", "%data", len(program.arguments) + (3 if self.shared.driver is None else 5))
         if isinstance(key, tuple):
             bases = self._element("ptr", "%data", len(program.arguments) + 3)
             return self._element("i64", bases, base_position(program, key))

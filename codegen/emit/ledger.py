@@ -8,7 +8,7 @@ engines count their box, whatever loops do them in the code.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from tilewright.codegen import loops as L
@@ -16,11 +16,14 @@ from tilewright.codegen.emit.array import relayed, share_access, share_box
 from tilewright.codegen.emit.conditions import by_data, here, meaning, sayable
 from tilewright.codegen.emit.index import Access
 from tilewright.codegen.emit.region import Region, Value
+from tilewright.codegen.emit.steps import CONCURRENT, RINGS, Steps
 from tilewright.codegen.operations import Operations
+from tilewright.codegen.skeleton import layout as E
 from tilewright.codegen.skeleton import tree as T
 from tilewright.hw.machine import Machine
 from tilewright.lang import ir
-from tilewright.lang.ir import Node, integer
+from tilewright.lang.ir import FALSE, Node, integer
+from tilewright.lang.types import bool_
 
 LOADS, STORES, POINTS, CONFLICTS, VISITS, TRIPS, HANDS, MOVED = (
     "loads", "stores", "points", "conflicts", "visits", "trips", "hands", "moved",
@@ -82,6 +85,7 @@ class Ledger:
         self.sections: dict[int, L.Section] = {}
         self.buffers: dict[L.Buffer, int] = {}
         self.problem: str | None = None
+        self.steps = Steps(places is not None, machine.compute.sync == "barrier")
         self.section: L.Section | None = None
         self.hand: L.Section | None = None
         self.array: list[L.For] = []  # the spatial loops around
@@ -141,7 +145,7 @@ class Ledger:
         """Count what boxes that are copied have in common with those of other elements."""
         for kind, v in ((LOADS, t.source), (STORES, t.target)):
             key = Key(_SHARED[kind], self.where, v.buffer, hand=self._direction())
-            share_box(self, r, (key, replace(key, again=True)), t)
+            share_box(self, r, (key, replace(key, again=True)), t.whole)
 
     def _conflict(self, b: L.Buffer, a: Access) -> int:
         """The cycles that a vector access waits because some of its words are in one bank (it starts at a bank's word)."""
@@ -208,12 +212,12 @@ class Ledger:
         r.f.do(f"store i64 {r.f.op(f'add i64 {old}, {amount}')}, ptr {p}")
 
     def expression(self, n: Node) -> Node:
-        """An expression of the tree."""
+        """An expression of the tree; a stand-in where there is no skeleton, which then nobody asks for."""
         if self.problem is None and not sayable(n):
             inside = "" if self.section is None else f" in {self.section.name}"
             what = "depends on data" if by_data(n) else "is more than index arithmetic"
             self.problem = f"a loop bound or condition{inside} {what}: {n!r}"
-        return n
+        return n if self.problem is None or sayable(n) else FALSE if n.dtype is bool_ else integer(0)
 
     def tree(self) -> T.Step:
         """All that the program does, counters by their numbers of first use."""
@@ -261,12 +265,22 @@ class Ledger:
                 many = r.f.op(f"sub i64 {stop}, {start}")
                 self.add(r, count, r.f.intrinsic("llvm.smax", "i64", 0, [many, "0"]))
         made = _Loop(self, r, s)
-        yield made
         if self.quiet:
+            yield made
             return
         mode = T.SPATIAL if s.axis else T.PARALLEL if s.mode == L.PARALLEL else T.SERIAL
         first, last = (self.expression(here(r, n)) for n in (s.start, s.stop))
-        ring = any(s.var in ir.leaves((t.slot,), "var") for t in _turns(s.body))
+        turns = (t for t in _turns(s.body) if self.section is None and t.buffer in self.ahead)
+        ring = any(s.var in ir.leaves((t.slot,), "var") for t in turns)
+        made.site = self.steps.site("loop")
+        made.kinds += [RINGS] if ring and self.steps.barriers else []
+        made.kinds += [CONCURRENT] if mode != T.SERIAL else []
+        if made.kinds and self.steps.running:
+            self.flush(r)
+        with ExitStack() as opened:
+            for kind in made.kinds:
+                opened.enter_context(self.steps.around(r, made.site, kind, (start, stop)))
+            yield made
         self.step(T.Loop(s.var, first, last, mode, made.steps[0], visits, count, ring))
 
     def flat_loop(self, r: Region, s: L.For, trips: int) -> None:
@@ -282,9 +296,12 @@ class Ledger:
         if b not in self.ahead:
             yield
             return
+        number = self.buffer(b)
+        self.steps.call(r, E.STEP_LIFE, number)
         with self.block(r) as inside:
             yield
-        self.step(T.Life(self.buffer(b), inside[0]))
+        self.steps.call(r, E.STEP_DEATH, number)
+        self.step(T.Life(number, inside[0]))
 
     @contextmanager
     def in_section(self, r: Region, s: L.Section) -> Iterator[None]:
@@ -298,24 +315,39 @@ class Ledger:
             return
         self.sections[s.number] = s
         outer, self.section = self.section, s
-        with self.block(r) as inside:
-            yield
         if s.kind == L.COPY:
+            with self.block(r):
+                yield
             self._copy(r, s)
         else:
-            self.step(T.Compute(s.number, tuple(self._uses(r, s)), inside[0]))
+            uses, slots = self._uses(r, s)
+            site = self.steps.site("section")
+            self.steps.call(r, E.STEP_BEGIN, site, slots)
+            with self.block(r) as inside:
+                yield
+            self.steps.call(r, E.STEP_END, site, self._counters(r))
+            self.step(T.Compute(s.number, uses, inside[0]))
         self.section = outer
 
-    def _uses(self, r: Region, s: L.Section) -> Iterator[T.Use]:
+    def _counters(self, r: Region) -> str:
+        return r.captured("counters") if self.steps.running else "null"
+
+    def _uses(self, r: Region, s: L.Section) -> tuple[tuple[T.Use, ...], list[str]]:
+        """The buffers of copies that a section touches, and the operands of their slots (-1: all)."""
+        from tilewright.codegen.emit.values import scalar
         from tilewright.codegen.sections import touched
 
         slots = dict(s.turns)
         reads, writes = touched(s.body)
+        uses: list[T.Use] = []
+        operands: list[str] = []
         for b in dict.fromkeys((*reads, *writes)):
             if b in self.moving:
                 slot = slots.get(b)
                 at = None if slot is None else self.expression(here(r, slot))
-                yield T.Use(self.buffer(b), at, b in reads, b in writes)
+                uses.append(T.Use(self.buffer(b), at, b in reads, b in writes))
+                operands.append("-1" if slot is None else scalar(r, slot) if self.steps.running else "0")
+        return tuple(uses), operands
 
     def _copy(self, r: Region, s: L.Section) -> None:
         from tilewright.codegen.emit.values import scalar
@@ -328,6 +360,11 @@ class Ledger:
         self.product(r, Key(STORES, s.number, t.target.buffer), extents, operands)
         self.share(r, t)
         self.step(copy_step(self, r, s, t))
+        site = self.steps.site("copy")
+        if self.steps.running:
+            sides = ((t.source_slot, t.source), (t.target_slot, t.target))
+            nodes = [n for slot, v in sides for n in (slot, v.first, *v.steps)]
+            self.steps.call(r, E.STEP_COPY, site, [scalar(r, n) for n in (*nodes, *extents)])
 
 
 @dataclass
@@ -336,6 +373,8 @@ class _Loop:
     region: Region
     loop: L.For
     steps: list[T.Step] = field(default_factory=list)
+    site: int = -1
+    kinds: list[tuple[int, int, int]] = field(default_factory=list)
 
     @contextmanager
     def body(self) -> Iterator[None]:
@@ -343,6 +382,8 @@ class _Loop:
             self.ledger.array.append(self.loop)
         with self.ledger.block(self.region) as self.steps:
             yield
+        for _, step, _ in reversed(self.kinds):
+            self.ledger.steps.call(self.region, step, self.site, self.ledger._counters(self.region))
         if self.loop.axis:
             self.ledger.array.pop()
 
