@@ -8,6 +8,8 @@ from typing import Any
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.emit.ledger import (
+    CALLS,
+    DONE,
     HANDS,
     LOADS,
     MOVED,
@@ -21,6 +23,7 @@ from tilewright.codegen.emit.ledger import (
 )
 from tilewright.codegen.table import weight
 from tilewright.hw import CopyStream, Machine, Region, Tensor, Traffic
+from tilewright.hw.formulas import Formula
 from tilewright.lang.extents import required_inputs
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.values import index_value
@@ -144,16 +147,22 @@ def _ends(h: L.Section) -> tuple[L.Buffer, L.Buffer]:
 def regions(c: Counted) -> tuple[Region, ...]:
     """What the sections did, those of the same name together."""
     made: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for key, n in c.of(*ACCESSES, POINTS):
+    for key, n in c.of(*ACCESSES, POINTS, CALLS, DONE):
         if key.section is None:
             continue
         s = c.ledger.sections[key.section]
         place = (s.name, "copy" if s.kind == L.COPY else "compute")
-        row = made.setdefault(place, {"operations": {}, "read": {}, "written": {}})
+        row = made.setdefault(place, {"operations": {}, "units": {}, "read": {}, "written": {}})
         if key.kind == POINTS:
             for kind, name, many in key.operations:
                 ops = row["operations"]
                 ops[name] = ops.get(name, 0) + n * many * weight(c.machine.compute, kind)
+        elif key.kind == DONE:
+            row["operations"][key.name] = row["operations"].get(key.name, 0) + 2 * n
+        elif key.kind == CALLS:
+            interval = next(u.interval for u in c.machine.units if u.name == key.name)
+            if not isinstance(interval, Formula):
+                row["units"][key.name] = row["units"].get(key.name, 0.0) + n * interval
         elif key.buffer is not None:
             n *= ACCESSES[key.kind] * (-1 if key.again else 1)
             into = row["read" if key.kind in (LOADS, SHARED_LOADS) else "written"]
@@ -161,7 +170,12 @@ def regions(c: Counted) -> tuple[Region, ...]:
             into[memory] = into.get(memory, 0) + n * key.buffer.dtype.bytes
     return tuple(
         Region(
-            name, kind, {t: round(n) for t, n in row["operations"].items()}, read=row["read"], written=row["written"]
+            name,
+            kind,
+            {t: round(n) for t, n in row["operations"].items()},
+            row["units"],
+            read=row["read"],
+            written=row["written"],
         )
         for (name, kind), row in made.items()
     )
@@ -216,6 +230,7 @@ def energy(rows: Sequence[Traffic], done: Mapping[str, int], machine: Machine) -
 def notes(c: Counted, hands: Sequence[CopyStream], done: Mapping[str, int]) -> tuple[str, ...]:
     """What a reader of the account must know."""
     out = [f"{h.name} is copied by the cores from {h.source} to {h.target}: {h.reason}" for h in hands]
-    unrated = [name for name in done if name not in c.machine.compute.ops]
+    rated = {*c.machine.compute.ops, *(u.name for u in c.machine.units)}
+    unrated = [name for name in done if name not in rated]
     out += [f"{c.machine.name} has no rate of operations on {name}: their time is not counted" for name in unrated]
     return tuple(dict.fromkeys(out))

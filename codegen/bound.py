@@ -57,10 +57,11 @@ def _placed(s: L.Stmt, buffers: Mapping[L.Buffer, L.Buffer]) -> L.Stmt:
             return replace(s, targets=tuple((of(b), i) for b, i in targets))
         case L.Prefetch(b):
             return replace(s, buffer=of(b))
-        case L.Section(body=body, transfers=transfers, turns=turns):
+        case L.Section(body=body, transfers=transfers, turns=turns, operands=operands):
             moved = tuple(replace(t, source=view(t.source), target=view(t.target)) for t in transfers)
             return replace(
-                s, body=_placed(body, buffers), transfers=moved, turns=tuple((of(b), n) for b, n in turns)
+                s, body=_placed(body, buffers), transfers=moved, turns=tuple((of(b), n) for b, n in turns),
+                operands=tuple(map(view, operands)),
             )  # fmt: skip
         case L.Call(out=out, arguments=arguments):
             given = tuple(a if isinstance(a, Node) else tuple(map(view, a)) for a in arguments)

@@ -40,6 +40,7 @@ from tilewright.schedule.nest import (
     Produce,
     Sequence,
     Storage,
+    UnitCall,
 )
 from tilewright.schedule.prove import Facts
 from tilewright.schedule.tiles import OutputArray
@@ -141,7 +142,8 @@ class _Flattener:
                     mode = L.SERIAL
                 axis = n.axis if self.origins else ""
                 loop = L.For(var, ends[0], ends[1], mode, made, part="never" if axis else n.part, axis=axis)
-                return self.checked((start, stop), loop, scope, facts)
+                made = self.checked((start, stop), loop, scope, facts)
+                return made if n.call is None or not self.staging else self.unit(n.address, n.call, made, scope, facts)
             case Guard(condition, then, None, True) if self.private(then, scope, facts):
                 return self.of(then, scope, facts)
             case Guard(condition, then, otherwise):
@@ -164,6 +166,20 @@ class _Flattener:
             case PrefetchNode(tensor, region, write):
                 return self.prefetch(tensor, region, write, scope)
         raise TypeError(n)
+
+    def unit(self, address: str, call: UnitCall, s: L.Stmt, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
+        """`s`, which a unit of the machine does as one call."""
+        views = []
+        for tensor, component, box in call.operands:
+            place = scope[(tensor, component)]
+            ends = [(r.lo, r.hi) for r in box if r.lo is not None and r.hi is not None]
+            starts = tuple(lo for lo, _ in ends)
+            extents = tuple(simplify.maximum(simplify.add(simplify.sub(hi, lo), ONE), integer(0)) for lo, hi in ends)
+            apart = strides_of(place, len(ends)) or (integer(0),) * len(ends)  # in blocks: they have no strides
+            view = L.View(place.buffer, place.offset(starts), starts, extents, apart)
+            views.append(view.replaced(self.values(view.nodes, scope, facts)))
+        roles = self.values(call.extents, scope, facts)
+        return L.Section(L.UNIT, address.rpartition(".")[0], s, unit=call.unit, operands=tuple(views), roles=roles)
 
     def staged(self, n: Produce, s: L.Stmt, scope: Mapping[Key, Place], facts: Facts) -> L.Stmt:
         """`s`, which computes `n`; if that is a copy between two memories, as a section that says so."""

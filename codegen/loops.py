@@ -223,7 +223,8 @@ class Section(Stmt):
     `kind`: a `copy` between two memories by the DMA engine `engine`, all that cores `compute` between copies, a call of
     the machine's `unit`; inside of what is computed, a copy by `hand` that no engine can do, and `reason` says why.
     `name` is the address of what is inside ("C.update", "A_C"), `number` counts the sections in text order.
-    A copy by an engine has one transfer. `turns` are the slots of the rings that a computation touches.
+    A copy by an engine has one transfer. `turns` are the slots of the rings that a computation touches. A unit has
+    `operands` (views of a, b and c) and `roles` (the extents of m, n and k).
     """
 
     kind: str
@@ -236,6 +237,8 @@ class Section(Stmt):
     unit: str = ""
     number: int = -1
     turns: tuple[tuple[Buffer, Node], ...] = ()
+    operands: tuple[View, ...] = ()
+    roles: tuple[Node, ...] = ()
 
     @property
     def transfer(self) -> Transfer | None:
@@ -244,16 +247,21 @@ class Section(Stmt):
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        return (*(n for t in self.transfers for n in t.nodes), *(n for _, n in self.turns))
+        groups = (*self.transfers, *self.operands)
+        return (*(n for t in groups for n in t.nodes), *(n for _, n in self.turns), *self.roles)
 
     def replaced(self, body: Stmt, nodes: tuple[Node, ...]) -> Section:
         """The same with another body and other `nodes`."""
-        made, k = [], 0
+        moved, views, k = [], [], 0
         for t in self.transfers:
-            made.append(t.replaced(nodes[k : k + len(t.nodes)]))
+            moved.append(t.replaced(nodes[k : k + len(t.nodes)]))
             k += len(t.nodes)
-        turns = tuple((b, n) for (b, _), n in zip(self.turns, nodes[k:], strict=True))
-        return replace(self, body=body, transfers=tuple(made), turns=turns)
+        for v in self.operands:
+            views.append(v.replaced(nodes[k : k + len(v.nodes)]))
+            k += len(v.nodes)
+        turns = tuple((b, n) for (b, _), n in zip(self.turns, nodes[k:], strict=False))
+        roles = nodes[k + len(turns) :]
+        return replace(self, body=body, transfers=tuple(moved), turns=turns, operands=tuple(views), roles=roles)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,6 +9,7 @@ loops, conditions and buffers around copies stay outside.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -57,6 +58,8 @@ def _numbered(s: L.Stmt, numbers: Iterator[int]) -> L.Stmt:
 
 def _decided(s: L.Stmt, machine: Machine) -> L.Stmt:
     """Who does each copy: an engine, or the cores by hand."""
+    if isinstance(s, L.Section) and s.kind == L.UNIT:
+        return _turned(s, machine)
     if not isinstance(s, L.Section) or s.kind != L.COPY:
         return rebuilt(s, [_decided(t, machine) for t in L.children(s)])
     reason = s.reason or _reason(s.transfers, machine)
@@ -69,6 +72,37 @@ def _decided(s: L.Stmt, machine: Machine) -> L.Stmt:
             hint="leave double_buffer out: then the cores copy it, and wait for it",
         )
     return replace(s, kind=L.HAND, reason=reason)
+
+
+def _turned(s: L.Section, machine: Machine) -> L.Section:
+    """A call of a unit the way round that the unit can do: a and b may change places, and m and n with them."""
+    unit = next(u for u in machine.units if u.name == s.unit)
+    a, b, c = s.operands
+    m, n, k = s.roles
+
+    def fits(x: L.View, y: L.View, rows: Node, columns: Node) -> bool:
+        views = zip("abc", (x, y, c), strict=True)
+        extents = zip("mn", (rows, columns), strict=True)
+        return all(
+            v.buffer.dtype.name == unit.types[o] and machine.memory(v.buffer.memory) == machine.memory(unit.memories[o])
+            for o, v in views
+        ) and all((unit.shape.get(r, 1) or _FAR) >= _most(e) for r, e in extents)
+
+    if fits(a, b, m, n) or not fits(b, a, n, m):
+        return s
+    return replace(s, operands=(b, a, c), roles=(n, m, k))
+
+
+_FAR = 1 << 40
+
+
+def _most(e: Node) -> int:
+    """What an extent is at most, as far as it says so itself."""
+    factors = [
+        min([x.attr for x in ir.spread(f, "min") if x.op == "const"] or [_FAR])
+        for g in ir.spread(e, "mul") for f in (ir.spread(g, "max")[0],)
+    ]  # fmt: skip
+    return math.prod(factors)
 
 
 def _engineless(transfers: tuple[L.Transfer, ...], machine: Machine) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -23,9 +23,13 @@ from tilewright.codegen.emit.ledger import (
 from tilewright.codegen.operations import Operations
 from tilewright.codegen.skeleton import tree as T
 from tilewright.codegen.skeleton.parameters import engine_of, ticks
+from tilewright.hw.checks import ROLES
+from tilewright.hw.formulas import Formula, Tree
 from tilewright.hw.machine import Machine
 from tilewright.hw.parts import Compute, Memory
 from tilewright.hw.timing import TICKS
+from tilewright.lang import ir, simplify
+from tilewright.lang.ir import Node, integer
 from tilewright.lang.types import as_dtype
 
 FMA = 2  # operations, where a machine says nothing else
@@ -39,12 +43,13 @@ def table_of(ledger: Ledger) -> T.Table:
     copies = frozenset(number for number, s in ledger.sections.items() if s.kind == L.COPY)
     found = _Resources(ledger.machine, copies)
     counters = tuple(T.Counter(k, k.section, tuple(found.weights(k))) for k in keys)
+    units = tuple(found.unit(name) for name in ledger.units)
     compute = ledger.machine.compute
     names = {s.number: s.name for s in L.walk(ledger.program.body) if isinstance(s, L.Section) and s.kind != L.HAND}
     buffers = tuple(T.Buffer(b.name, ledger.machine.memory(b.memory).name, b.slots) for b in ledger.buffers)
     return T.Table(
         tree, counters, tuple(found.resources), tuple(names.get(k, "") for k in range(max(names, default=-1) + 1)), buffers,
-        tuple(map(engine_of, ledger.machine.dmas)), (), compute.cores, compute.sync, ticks(compute.barrier),
+        tuple(map(engine_of, ledger.machine.dmas)), units, compute.cores, compute.sync, ticks(compute.barrier),
         ticks(compute.latency),
     )  # fmt: skip
 
@@ -90,6 +95,16 @@ class _Resources:
                 cost = self.cost(memory, kind, k.buffer.dtype.bytes)
                 yield self.port(memory, kind), cost if k.again else -cost
 
+    def unit(self, name: str) -> T.UnitCost:
+        """What a call of a unit takes. Each core has its own."""
+        unit = next(u for u in self.machine.units if u.name == name)
+        roles = tuple(ir.var(f"role.{r}") for r in ROLES)
+        if isinstance(unit.interval, Formula):
+            calls = simplify.mul(integer(TICKS), as_node(unit.interval, dict(zip(ROLES, roles, strict=True))))
+        else:
+            calls = integer(ticks(unit.interval))
+        return T.UnitCost(name, self.number(name, T.CORE), roles, calls, ticks(unit.latency))
+
     def port(self, memory: Memory, kind: str) -> int:
         name = memory.name if memory.ports == "shared" else f"{memory.name}.{'read' if kind == LOADS else 'write'}"
         return self.number(name, memory.per)
@@ -98,6 +113,23 @@ class _Resources:
     def cost(memory: Memory, kind: str, size: int) -> int:
         bandwidth = memory.read_bandwidth if kind == LOADS else memory.write_bandwidth
         return math.ceil(size * TICKS / Fraction(bandwidth))
+
+
+_NODES = {
+    "+": simplify.add, "-": simplify.sub, "*": simplify.mul, "//": simplify.floordiv, "min": simplify.minimum,
+    "max": simplify.maximum,
+}  # fmt: skip
+
+
+def as_node(formula: Formula, roles: Mapping[str, Node]) -> Node:
+    """A formula of a machine file as an expression."""
+
+    def of(t: Tree) -> Node:
+        if t[0] == "number":
+            return integer(t[1])
+        return roles[t[1]] if t[0] == "name" else _NODES[t[0]](of(t[1]), of(t[2]))
+
+    return of(formula.tree)
 
 
 def cycles(compute: Compute, did: Operations, lanes: int, spatial: bool) -> Fraction:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .fields import show_bytes
+from .formulas import Formula
 from .parts import Cache, Compute, Dma, Memory, Unit
 from .reader import Source, closest
 
@@ -135,6 +136,41 @@ def _references(source: Source, parts: Parts) -> None:
                 "bad-value", f"[[unit]] {unit.name}: types speaks of {types}, and memories of {memories}",
                 "both name the same operands", table="unit", index=index, key="memories",
             )  # fmt: skip
+        _unit(source, unit, index)
+
+
+ROLES, OPERANDS = ("m", "n", "k"), ("a", "b", "c")
+
+
+def _unit(source: Source, unit: Unit, index: int) -> None:
+    """A unit does a block of a matrix product, and its interval is a formula over its roles, above 0."""
+
+    def report(key: str, problem: str, legal: str) -> None:
+        source.report("bad-value", f"[[unit]] {unit.name}: {problem}", legal, table="unit", index=index, key=key)
+
+    for role in unit.shape:
+        if role not in ROLES:
+            report("shape", f"shape has a role {role!r}", "c[m, n] += a[m, k] b[k, n]: its roles are m, n and k")
+    for operand in unit.types:
+        if operand not in OPERANDS:
+            report("types", f"types speaks of {operand!r}", "c[m, n] += a[m, k] b[k, n]: its operands are a, b and c")
+    if set(unit.types) < set(OPERANDS):
+        report("types", f"types speaks of {', '.join(unit.types)}", "a, b and c have types, and memories")
+    if not isinstance(unit.interval, Formula):
+        return
+    unknown = sorted(unit.interval.names - set(unit.shape))
+    if unknown:
+        report("interval", f"interval speaks of {unknown[0]!r}", f"roles of its shape: {', '.join(unit.shape)}")
+        return
+    for extents in (dict.fromkeys(unit.shape, 1), {r: n or 1 << 20 for r, n in unit.shape.items()}):
+        try:
+            value = unit.interval.value(extents)
+        except ZeroDivisionError:
+            value = 0
+        if not 0 < value <= 1 << 40:
+            at = ", ".join(f"{r} = {n}" for r, n in extents.items())
+            report("interval", f"interval is {value} at {at}", "a formula that is above 0 (and up to 2**40)")
+            return
 
 
 # Engines --------------------------------------------------------------------------------------------------------

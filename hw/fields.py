@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field
 from typing import Any
 
+from .formulas import LEGAL as LEGAL_FORMULA
+from .formulas import Formula, parse_formula
+
 # Element types that a machine may state a rate for, by their names in the language.
 ELEMENT_TYPES = (
     *("f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2"),
@@ -194,7 +197,12 @@ NOT_NEGATIVE = _quantity("", zero=True)
 GIGAHERTZ = _quantity("GHz")
 BANDWIDTH = _quantity("bytes a cycle")
 CYCLES = _quantity("cycles", zero=True)
-INTERVAL = _quantity("cycles")
+_CYCLES_OF_CALLS = _quantity("cycles")
+INTERVAL = Kind(
+    f'{_CYCLES_OF_CALLS.legal}, or {LEGAL_FORMULA}, such as "k + m + n - 2"',
+    lambda value: parse_formula(value) if isinstance(value, str) else _CYCLES_OF_CALLS.read(value),
+    lambda value: quoted(str(value)) if isinstance(value, Formula) else _write_number(value),
+)
 ENERGY_OF_BYTES = _quantity("picojoules a byte", zero=True)
 ENERGY_OF_CALLS = _quantity("picojoules a call", zero=True)
 SIZE = Kind(f'a size of at least one byte, such as 65536 or "64 KiB" (units: {_UNITS})', _size, _write_size)
@@ -209,6 +217,14 @@ _TYPES = "a table from element types (" + ", ".join(ELEMENT_TYPES) + ")"
 RATES = _table_of(ELEMENT_TYPE, POSITIVE, f"{_TYPES} to numbers above 0")
 ENERGIES = _table_of(ELEMENT_TYPE, NOT_NEGATIVE, f"{_TYPES} to numbers of picojoules of at least 0")
 EXTENTS = _table_of(IDENTIFIER, COUNT, "a table from names to whole numbers of at least 1")
+SHAPE = _table_of(
+    IDENTIFIER,
+    Kind(
+        "", lambda value: None if value == "any" else COUNT.read(value),
+        lambda value: '"any"' if value is None else str(value),
+    ),
+    'a table from roles to whole numbers of at least 1, or "any"',
+)  # fmt: skip
 CLASSES = _table_of(
     choice(*OPERATION_CLASSES), POSITIVE,
     "a table from classes of operations (" + ", ".join(OPERATION_CLASSES) + ") to numbers above 0",

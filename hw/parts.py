@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from . import fields as f
+from .formulas import Formula
 
 
 def align_up(size: int, multiple: int) -> int:
@@ -127,13 +128,20 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A block operation of the machine (a matrix unit, a dot-product instruction) that `tensorize` can name."""
+    """A block operation of the machine (a matrix unit, a dot-product instruction) that `tensorize` can name.
+
+    It does c[m, n] += a[m, k] b[k, n] for at most so many of each; a role that is not in its shape has one.
+    """
 
     name: str = f.spec(f.IDENTIFIER, about="as schedules name it")
-    shape: Mapping[str, int] = f.figure(f.EXTENTS, about="the extent of each loop that it covers, by role")
+    shape: Mapping[str, int | None] = f.figure(
+        f.SHAPE, about='the most of each role (m, n, k) that a call covers; "any" where that does not matter'
+    )
     types: Mapping[str, str] = f.spec(f.NAMES_OF_TYPES, about="the element type of each operand")
     memories: Mapping[str, str] = f.spec(f.NAMES_OF_MEMORIES, about="the memory of each operand")
-    interval: float = f.figure(f.INTERVAL, about="from the start of a call to the next one's")
+    interval: float | Formula = f.figure(  # noqa: RUF009  (like all others: fields are declared by calls)
+        f.INTERVAL, about="from the start of a call to the next one's; a formula over the roles' extents in that call"
+    )
     latency: float = f.figure(f.CYCLES, 0.0, about="from the end of a call to its results")
     energy: float | None = f.figure(f.ENERGY_OF_CALLS, None, about="of a call")
 

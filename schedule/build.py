@@ -29,6 +29,7 @@ from tilewright.schedule import (
     prefetching,
     storage,
     tiles,
+    units,
     windows,
 )
 from tilewright.schedule.inline import Body, effective
@@ -36,6 +37,7 @@ from tilewright.schedule.nest import (
     Allocation,
     Box,
     Guard,
+    LoopNode,
     Nest,
     NestNode,
     Points,
@@ -465,6 +467,8 @@ class Builder:
             for g in reversed(x.guards):
                 inner = Guard(g, inner, optional=tensor is not body.func and g in ranges.spare)
             loop = loop_node(f"{address}.{x.name}", x, inner, self.funcs[s.key[0]].around(s.key) + ranges.loops[:depth])
+            if x.unit and isinstance(loop, LoopNode):
+                loop = replace(loop, call=units.call(s, body, ranges, depth, tensor))
             return self.with_rings(s, ranges, depth, loop)
 
         return enter

@@ -60,12 +60,13 @@ class OnlineError(ScheduleError):
 _CODES: dict[type[ScheduleError], str] = {
     AddressError: """
         ambiguous-loop ambiguous-stage array-axis axis foreign-loop func-directive memory misplaced name name-twice
-        not-read unknown-directive unknown-func unknown-knob unknown-loop unknown-stage""",
+        not-read unknown-directive unknown-func unit unknown-knob unknown-loop unknown-stage""",
     WordingError: """
         algorithm arity condition constraint factor kind knob layout none option partition several text""",
     LoopError: """
-        fuse-mixed loop-mode not-adjacent peel-copies peeled spatial-inside stage-loops vector-inside vector-twice""",
-    ExtentError: "array-extent extent register-size unroll-budget vector-length",
+        fuse-mixed loop-mode not-adjacent peel-copies peeled spatial-inside stage-loops unit-form unit-inside
+        vector-inside vector-twice""",
+    ExtentError: "array-extent extent register-size unit-shape unroll-budget vector-length",
     TailError: "tail",
     OrderError: """
         not-associative reduction-order rfactor-cache rfactor-fused rfactor-pure rfactor-scatter strict""",
@@ -75,7 +76,7 @@ _CODES: dict[type[ScheduleError], str] = {
         hoist illegal-place inline-update inlined output-place stage-inline store-inside""",
     StorageError: """
         axis-twice bound bound-assumed bound-updates clone-inout fold fold-twice inout-storage layout-given layout-packed
-        prefetch-twice ring ring-twice stage-storage stream tile-gaps tile-twice""",
+        prefetch-twice ring ring-twice stage-storage stream tile-gaps tile-twice unit-operands""",
     SharingError: """
         compute-with-forms compute-with-loops compute-with-place compute-with-self compute-with-tail compute-with-tile
         compute-with-twice compute-with-unused specialize-shared specialize-where""",

@@ -83,6 +83,10 @@ class Handle:
         """Lay a loop's iterations along an axis of the machine's array."""
         return self._loop("spatial", (loop,), on=axis)
 
+    def tensorize(self, loop: str, unit: str) -> Handle:
+        """Let a unit of the machine do a loop and all loops inside it as one call."""
+        return self._loop("tensorize", (loop,), by=unit)
+
     def peel(self, loop: str, first: int = 1, last: int = 1) -> Handle:
         """The first and the last iterations run as copies of their own, so that conditions in the others vanish."""
         return self._loop("peel", (loop,), by=(first, last))

@@ -20,6 +20,7 @@ from tilewright.schedule.live import Loops, largest
 from tilewright.schedule.nest import LoopNode, NestNode, children
 from tilewright.schedule.sites import Sites
 from tilewright.schedule.state import State, refuse
+from tilewright.schedule.units import check_unit
 
 if TYPE_CHECKING:
     from tilewright.hw import Machine
@@ -69,7 +70,9 @@ def check_memory(d: Directive, machine: Machine | None) -> None:
 
 
 def check_state(state: State, machine: Machine) -> None:
-    """Raise ScheduleError where spatial loops do not lie along axes of the machine as far as extents are known."""
+    """Raise ScheduleError where spatial loops do not lie along axes of the machine, as far as extents are known, or where
+    its units can't do what they are to do."""
+    _check_units(state, machine)
     if not any(x.mode == "spatial" for s in state.stages.values() for x in s.loops):
         return
     sites = Sites(state)
@@ -85,7 +88,9 @@ def check_state(state: State, machine: Machine) -> None:
 
 
 def check_arrays(state: State, machine: Machine, sizes: Mapping[str, Any]) -> None:
-    """Raise ScheduleError where spatial loops do not fit the axes of a machine at the given sizes."""
+    """Raise ScheduleError where spatial loops do not fit the axes of a machine at the given sizes, or where its units can't
+    do what they are to do."""
+    _check_units(state, machine)
     if not any(x.mode == "spatial" for s in state.stages.values() for x in s.loops):
         return
     stack: list[tuple[NestNode, Loops, tuple[tuple[str, str, int], ...]]] = [(build_nest(state).body, (), ())]
@@ -98,6 +103,13 @@ def check_arrays(state: State, machine: Machine, sizes: Mapping[str, Any]) -> No
                 _check_axes(machine, found)
             loops = (*loops, (n.var, Interval(n.start, simplify.sub(n.stop, integer(1)))))
         stack.extend((c, loops, found) for c in reversed(children(n)))
+
+
+def _check_units(state: State, machine: Machine) -> None:
+    for s in state.stages.values():
+        for x in s.loops:
+            if x.unit:
+                check_unit(state, s, x.name, machine)
 
 
 def _check_axes(machine: Machine, loops: Iterable[tuple[str, str, int]]) -> None:

@@ -61,10 +61,20 @@ class Sequence(NestNode):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class UnitCall:
+    """A block of c[m, n] += a[m, k] b[k, n] that a unit of the machine does as one: the extents of m, n and k, and a tensor,
+    its component and a box for each of a, b and c."""
+
+    unit: str
+    extents: tuple[Node, Node, Node]
+    operands: tuple[tuple[Tensor, int, Box], ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class LoopNode(NestNode):
     """`var` runs start <= var < stop. `address` is how a schedule names it, `name` its short name. `part`: whether code
     generation may, must or must not part it where conditions inside always hold (auto | always | never). `axis`: along
-    which axis of the machine's array the iterations of a spatial loop lie."""
+    which axis of the machine's array the iterations of a spatial loop lie; `call`: what a unit does in its stead."""
 
     address: str
     name: str
@@ -76,6 +86,7 @@ class LoopNode(NestNode):
     body: NestNode
     part: str = "auto"
     axis: str = ""
+    call: UnitCall | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -152,7 +152,8 @@ class _Printer:
             name += "'"
         span = self.span(n.start, n.stop)
         mode = f" spatial on {n.axis}" if n.mode == "spatial" else _SHOWN.get(n.mode, " " + n.mode)
-        yield Row(n, depth, f"for {name} in {span}{mode}")
+        by = f" by {n.call.unit}" if n.call is not None else ""
+        yield Row(n, depth, f"for {name} in {span}{mode}{by}")
         self.names[n.var.attr] = name
         self.taken.append(name)
         yield from self.rows(n.body, depth + 1)

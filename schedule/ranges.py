@@ -38,6 +38,7 @@ class Range:
     peel: tuple[int, int] = (0, 0)
     part: str = "auto"
     axis: str = ""
+    unit: str = ""
     widest: tuple[Node, Node] | None = None  # start and stop without what data say, if these differ
 
     @property
@@ -459,7 +460,8 @@ def _walk(
             lanes.add(v)
         now, pending = _known(left, todo)
         wide = None if widest == [start, stop] else (widest[0], widest[1])
-        ranges.append(Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now), x.peel, x.part, x.axis, wide))
+        made = Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now), x.peel, x.part, x.axis, x.unit, wide)
+        ranges.append(made)
     return StageRanges(tuple(ranges), values, domain, tuple(before), shifts, spare, ends)
 
 

@@ -31,6 +31,7 @@ class Loop:
     peel: tuple[int, int] = (0, 0)  # iterations at the start and at the end that have copies of the body of their own
     part: str = "auto"  # loop partitioning: auto | always | never
     axis: str = ""  # of a spatial loop: the axis of the machine's array that its iterations lie along
+    unit: str = ""  # the unit of the machine that does it, with all loops inside, as one call
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,17 +73,17 @@ def share_access(ledger: Ledger, r: Region, key: Key, n: int, mask: Value | None
     ledger.charge(r, key, n, mask)
 
 
-def share_box(ledger: Ledger, r: Region, keys: tuple[Key, Key], t: L.Transfer) -> None:
-    """Count the elements of a copied box that boxes of earlier elements have too: those to be taken off under the first
-    key, those that were taken off too often under the second."""
+def share_box(ledger: Ledger, r: Region, keys: tuple[Key, Key], whole: tuple[Node, ...]) -> None:
+    """Count the elements of a box (coordinates of the first one, then extents) that boxes of earlier elements have
+    too: those to be taken off under the first key, those that were taken off too often under the second."""
     from tilewright.codegen.emit.values import scalar, value
 
     assert keys[0].buffer is not None
     array = lanes_around(ledger, r, keys[0].buffer)
-    if not array or not t.whole:
+    if not array or not whole:
         return
-    half = len(t.whole) // 2
-    origin, extents = t.whole[:half], t.whole[half:]
+    half = len(whole) // 2
+    origin, extents = whole[:half], whole[half:]
     forms, lengths = [], []
     for o, e in zip(origin, extents, strict=True):
         found = rows((o,), array) or ((0,) * len(array),)

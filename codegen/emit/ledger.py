@@ -29,6 +29,7 @@ LOADS, STORES, POINTS, CONFLICTS, VISITS, TRIPS, HANDS, MOVED = (
     "loads", "stores", "points", "conflicts", "visits", "trips", "hands", "moved",
 )  # fmt: skip
 SHARED_LOADS, SHARED_STORES = "shared loads", "shared stores"
+CALLS, DONE = "calls", "done"
 _SHARED = {LOADS: SHARED_LOADS, STORES: SHARED_STORES}
 
 
@@ -88,6 +89,8 @@ class Ledger:
         self.steps = Steps(places is not None, machine.compute.sync == "barrier")
         self.section: L.Section | None = None
         self.hand: L.Section | None = None
+        self.called = False  # inside of what a unit does
+        self.units: dict[str, int] = {}  # in the order of their first calls
         self.array: list[L.For] = []  # the spatial loops around
         self.outside: dict[L.Buffer, int] = {}  # how many of them are around where a buffer lives
         self.blocks = [_Block()]
@@ -105,8 +108,8 @@ class Ledger:
 
     @property
     def quiet(self) -> bool:
-        """Whether what the code does is counted in another way: as the box of a copy."""
-        return self.section is not None and self.section.kind == L.COPY
+        """Whether what the code does is counted in another way: as the box of a copy, or as a call of a unit."""
+        return self.called or (self.section is not None and self.section.kind == L.COPY)
 
     def number(self, key: Key) -> int:
         return self.keys.setdefault(key, len(self.keys))
@@ -313,6 +316,12 @@ class Ledger:
             yield
             self.hand = outer
             return
+        if s.kind == L.UNIT:
+            self._call(r, s)
+            self.called = True
+            yield
+            self.called = False
+            return
         self.sections[s.number] = s
         outer, self.section = self.section, s
         if s.kind == L.COPY:
@@ -328,6 +337,22 @@ class Ledger:
             self.steps.call(r, E.STEP_END, site, self._counters(r))
             self.step(T.Compute(s.number, uses, inside[0]))
         self.section = outer
+
+    def _call(self, r: Region, s: L.Section) -> None:
+        """A call of a unit: what it reads and writes, and that it is made."""
+        from tilewright.codegen.emit.values import scalar
+
+        roles = [scalar(r, e) for e in s.roles]
+        self.charge(r, Key(CALLS, self.where, name=s.unit), 1)
+        self.product(r, Key(DONE, self.where, name=s.unit), s.roles, roles)
+        for k, v in enumerate(s.operands):
+            for kind in (LOADS, STORES) if k == 2 else (LOADS,):
+                self.product(r, Key(kind, self.where, v.buffer), v.extents, [scalar(r, e) for e in v.extents])
+                key = Key(_SHARED[kind], self.where, v.buffer)
+                share_box(self, r, (key, replace(key, again=True)), (*v.origin, *v.extents))
+        number = self.units.setdefault(s.unit, len(self.units))
+        self.step(T.Unit(number, tuple(self.expression(here(r, e)) for e in s.roles)))
+        self.steps.call(r, E.STEP_UNIT, number, roles)
 
     def _counters(self, r: Region) -> str:
         return r.captured("counters") if self.steps.running else "null"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import refused
-from .kernels import matmul
+from .kernels import blur, matmul
 
 
 @refused("spatial-inside")
@@ -26,3 +26,48 @@ def array_extent():
     s = matmul.schedule(machine="tpu-v1")
     s["C.update"].split("i", "io", "ii", 32).split("j", "jo", "ji", 16)
     s["C.update"].spatial("ii", "row").spatial("ji", "row")
+
+
+def block(machine=None):
+    """A block of 4 x 4 x 4 of a matrix product."""
+    s = matmul.schedule(machine=machine)
+    s["C.update"].tile("i", "j", "io", "jo", "ii", "ji", 4, 4).split("k", "ko", "ki", 4)
+    s["C.update"].reorder("io", "jo", "ko", "ii", "ji", "ki")
+    return s
+
+
+@refused("unit")
+def unit():
+    """The machine has no unit of that name. Where no machine is bound, it shows when one is met."""
+    block("toy")["C.update"].tensorize("ii", "gemm")
+
+
+@refused("unit-form")
+def unit_form():
+    """A unit adds products of a and b to c; what runs inside of it is m, n or k of such a block."""
+    s = blur.schedule()
+    s["down"].tensorize("y", "mma")
+
+
+@refused("unit-shape")
+def unit_shape():
+    """A call covers so many of m, n and k, and the loops inside may be longer."""
+    s = matmul.schedule(machine="toy")
+    s.cache_read("A", memory="spm")
+    s.cache_read("B", memory="spm")
+    s.cache_write("C", at="C.update.i", memory="spm")
+    s["C.update"].tensorize("k", "mma")
+
+
+@refused("unit-operands")
+def unit_operands():
+    """Operands are of the types, and in the memories, that the unit takes them from."""
+    block("toy")["C.update"].tensorize("ii", "mma")
+
+
+@refused("unit-inside")
+def unit_inside():
+    """A unit does its loops as a whole: nothing is computed, copied or held inside of them."""
+    s = block()
+    s.cache_write("C", at="C.update.ii", memory="spm")
+    s["C.update"].tensorize("ii", "mma")

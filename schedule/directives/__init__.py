@@ -28,6 +28,7 @@ from tilewright.schedule.fusing import check_fused
 from tilewright.schedule.online import check_groups
 from tilewright.schedule.sites import check_places
 from tilewright.schedule.state import State
+from tilewright.schedule.units import check_units
 
 
 def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Directive, State]:
@@ -43,6 +44,7 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     check_stages(after)
     check_tiles(after)
     machine.check_spatial(after)
+    check_units(after)
     loops.check_order(after)
     staging.check_prefetches(after)
     parts.check_copies(after)

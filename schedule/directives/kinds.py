@@ -26,7 +26,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One `key value` pair. `role`: factor, factors, tail, loop, stages, flag, memory, layout, name, count, counts,
+    """One `key value` pair. `role`: factor, factors, tail, loop, stages, flag, memory, layout, name, word, count, counts,
     integer or part.
 
     A value equal to `default` is left out of the canonical form, or always said where it is `shown`.
@@ -163,7 +163,7 @@ def _options(state: State, kind: Kind, d: Directive) -> tuple[tuple[str, Value],
 
 _VALUES = {
     "factor": "N", "factors": "N ...", "tail": "guard|shift|round_up", "loop": "STAGE.LOOP", "memory": "MEMORY",
-    "stages": "STAGE ...", "flag": "", "layout": "INDEX MAP", "name": "NAME", "count": "N",
+    "stages": "STAGE ...", "flag": "", "layout": "INDEX MAP", "name": "NAME", "word": "NAME", "count": "N",
     "counts": "N N", "integer": "N", "part": "auto|always|never",
 }  # fmt: skip
 
@@ -287,6 +287,13 @@ def _name(state: State, key: str, value: Value) -> Value:
     return check_name(value)
 
 
+def _word(state: State, key: str, value: Value) -> Value:
+    """A name of a machine's own: it may have hyphens."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", value):
+        raise refuse(f"{key} {value!r} is no name", "name", "letters, digits, _ and -")
+    return value
+
+
 def _layout(state: State, key: str, value: Value) -> Value:
     return str(parse_index_map(str(value)))
 
@@ -294,7 +301,7 @@ def _layout(state: State, key: str, value: Value) -> Value:
 _ROLES: Mapping[str, Callable[[State, str, Value], Value]] = {
     "factor": _factor, "count": _count, "counts": _counts, "integer": _integer, "part": _part,
     "factors": _factors, "tail": _tail, "loop": _loop, "stages": _stages, "flag": _flag,
-    "memory": _name, "name": _name, "layout": _layout,
+    "memory": _name, "name": _name, "word": _word, "layout": _layout,
 }  # fmt: skip
 
 

@@ -189,9 +189,9 @@ def parallel(state: State, d: Directive) -> State:
 
 @directive("serial", "loop")
 def serial(state: State, d: Directive) -> State:
-    """An ordinary loop again, after unroll, vectorize, parallel or spatial."""
+    """An ordinary loop again, after unroll, vectorize, parallel, spatial or tensorize."""
     s = find_stage(state, d.stage)
-    return state.with_stage(replace(s.with_loop(d.operands[0], mode="serial", axis=""), scheduled=True))
+    return state.with_stage(replace(s.with_loop(d.operands[0], mode="serial", axis="", unit=""), scheduled=True))
 
 
 # What the directives are made of --------------------------------------------------------------------------------
@@ -323,6 +323,9 @@ def require_serial(address: str, x: Loop, what: str, allowed: tuple[str, ...] = 
     if what != "parallel" and (any(x.peel) or x.part != "auto"):
         word = "peeled" if any(x.peel) else "parted"
         raise refuse(f"{address}.{x.name} is {word} already and can't be {what}", "loop-mode", "write that first")
+    if x.unit and what != "tensorized":
+        raise refuse(f"{address}.{x.name} is done by {x.unit} already and can't be {what}", "loop-mode",
+                     f"write that first, or make it an ordinary loop again: serial({x.name!r})")  # fmt: skip
     if x.mode != "serial" and x.mode not in allowed:
         word = {"vectorize": "vectorized", "unroll": "unrolled"}.get(x.mode, x.mode)
         raise refuse(f"{address}.{x.name} is {word} already and can't be {what}", "loop-mode",

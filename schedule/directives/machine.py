@@ -1,4 +1,4 @@
-"""Directives about what a machine's array and units do: spatial."""
+"""Directives about what a machine's array and units do: spatial, tensorize."""
 
 from __future__ import annotations
 
@@ -42,6 +42,31 @@ def spatial(state: State, d: Directive) -> State:
         raise refuse(f"{address}.{x.name} stands inside a vector loop", "vector-inside",
                      "reorder: spatial loops stand outside vector loops")  # fmt: skip
     return state.with_stage(replace(s.with_loop(x.name, mode="spatial", axis=str(d.option("on"))), scheduled=True))
+
+
+@directive("tensorize", "loop", options=(Option("by", "word", required=True),))
+def tensorize(state: State, d: Directive) -> State:
+    """A loop and all loops inside it are one call of a unit of the machine: `tensorize ii by mma`.
+
+        for ii in 0..4                           for ii in 0..4 by mma
+          for ji in 0..4                   =>      for ji in 0..4
+            for ki in 0..4                           for ki in 0..4
+              C[..] += A[..] * B[..]                   C[..] += A[..] * B[..]
+
+    A unit does a block of c[m, n] += a[m, k] b[k, n]; which loops are m, n and k follows from where they are in the
+    operands. The machine file says how much of each a call covers, the types and memories of a, b and c, and how often a
+    call starts (`interval`, a number or a formula over the extents, so that tails may take less). An operand is read once
+    for a call, c is read and written. That is for the account of a machine: natively, and in a simulated run, they are
+    ordinary loops. Where a machine is bound all this is checked at once, else when the schedule meets one. `serial` takes
+    it back. Numerics: none.
+    Errors: schedule.unit (the machine has no such unit), schedule.unit-form (no product of two operands, or no matrices),
+    schedule.unit-shape (more than the unit covers), schedule.unit-operands (types or memories), schedule.unit-inside
+    (something else stands inside), schedule.loop-mode.
+    """
+    s = find_stage(state, d.stage)
+    x = s.loop(d.operands[0])
+    require_serial(state.address(s.key), x, "tensorized")
+    return state.with_stage(replace(s.with_loop(x.name, unit=str(d.option("by"))), scheduled=True))
 
 
 def check_spatial(state: State) -> None:

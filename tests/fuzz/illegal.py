@@ -129,7 +129,7 @@ def values_of_methods(s: Schedule, choose: Choose, k: int) -> None:
         lambda: h.tile((name, "j"), ("a", "b"), ("c", "d"), (value, 2)), lambda: h.fuse(name, other, "q"),
         lambda: h.reorder(name, other), lambda: h.reorder(name, name), lambda: h.reorder(), lambda: h.unroll("i", value),
         lambda: h.vectorize("i", value), lambda: h.parallel(name, value), lambda: h.serial(name),
-        lambda: h.spatial(name, other),
+        lambda: h.spatial(name, other), lambda: h.tensorize(name, value),
         lambda: h.peel("i", value, value), lambda: h.partition("i", text), lambda: h.specialize(text, "sp"),
         lambda: h.specialize("N > 2", name), lambda: h.rfactor(name, other), lambda: h.compute_with(name),
         lambda: h.compute_at(name), lambda: h.store_at(name), lambda: h.fold_storage(name, value),

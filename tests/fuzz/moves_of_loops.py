@@ -142,6 +142,24 @@ def an_array(s: Schedule, choose: Choose, k: int) -> None:
         handle(s, x).spatial(f"i{k}{axis}", axis)
 
 
+@move("tensorize")
+def tensorize(s: Schedule, choose: Choose, k: int) -> None:
+    h, loop = a_loop(s, choose)
+    h.tensorize(loop, "mma")
+
+
+@move("tensorize", 2)
+def a_block(s: Schedule, choose: Choose, k: int) -> None:
+    """The last loops of a reduction, parts of them, as a call of a unit."""
+    x = a_stage(s, choose, lambda y: any(z.reduction for z in y.loops) and len(y.loops) > 1)
+    h = handle(s, x)
+    names = [y.name for y in x.loops][-2 - choose(2) :]
+    for n, name in enumerate(names):
+        h.split(name, f"o{k}_{n}", f"i{k}_{n}", 1 + choose(4))
+    h.reorder(*(f"o{k}_{n}" for n in range(len(names))), *(f"i{k}_{n}" for n in range(len(names))))
+    h.tensorize(f"i{k}_0", "mma")
+
+
 @move("serial")
 def serial(s: Schedule, choose: Choose, k: int) -> None:
     x = a_stage(s, choose, lambda y: any(z.mode != "serial" for z in y.loops) or choose(8) == 0)

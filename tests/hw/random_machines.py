@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tilewright.hw.fields import ELEMENT_TYPES, OPERATION_CLASSES
+from tilewright.hw.formulas import parse_formula
 from tilewright.hw.machine import Machine
 from tilewright.hw.parts import Cache, Compute, Dma, Memory, Provenance, Unit
 
 names = st.from_regex(r"[a-z][a-z0-9_-]{0,6}", fullmatch=True)
-roles = st.sampled_from(["m", "n", "k", "row", "b-1", "_x"])
 numbers = st.one_of(st.integers(1, 1 << 40).map(float), st.floats(1e-3, 1e9))
 amounts = st.just(0.0) | numbers
 powers = st.integers(0, 12).map(lambda n: 1 << n)
@@ -102,14 +102,14 @@ def hierarchies(draw: st.DrawFn, cores: int) -> tuple[Cache, ...]:
 
 @st.composite
 def units(draw: st.DrawFn, name: str, found: list[Memory]) -> Unit:
-    operands = draw(st.lists(names, min_size=1, max_size=3, unique=True))
+    operands = "abc"
     places = st.sampled_from([memory.name for memory in found])
     return Unit(
         name=name,
-        shape=draw(tables(roles, st.integers(1, 256))),
+        shape=draw(tables(st.sampled_from("mnk"), st.one_of(st.none(), st.integers(1, 256)))),
         types={operand: draw(types) for operand in operands},
         memories={operand: draw(places) for operand in operands},
-        interval=draw(numbers),
+        interval=draw(st.one_of(numbers, st.just(parse_formula("7 + 2 * 3")))),
         latency=draw(amounts),
         energy=draw(st.none() | amounts),
     )

@@ -41,7 +41,7 @@ def agrees(s: Schedule, sizes: dict[str, int], seed: int = 0) -> None:
 
 def good(s: Schedule) -> str:
     """Check a schedule in every way; its printed nest."""
-    again = parse_schedule(str(s), s.pipeline)
+    again = parse_schedule(str(s), s.pipeline, s.machine)
     assert again == s
     assert again.hash == s.hash
     nest = str(s.loops())

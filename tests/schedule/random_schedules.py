@@ -84,10 +84,12 @@ def tile(s: Schedule, choose: Choose, k: int) -> None:
 
 def mark(s: Schedule, choose: Choose, k: int) -> None:
     h, loop = _loop(s, choose)
-    kind = _pick(choose, ["unroll", "vectorize", "parallel", "spatial"])
+    kind = _pick(choose, ["unroll", "vectorize", "parallel", "spatial", "tensorize"])
     factor = 1 + choose(4) if choose(3) else None
     if kind == "spatial":
         h.spatial(loop, _pick(choose, ["x", "y"]))
+    elif kind == "tensorize":
+        h.tensorize(loop, "mma")
     else:
         getattr(h, kind)(loop, factor)
 
