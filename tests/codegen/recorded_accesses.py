@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -68,14 +70,20 @@ end:
 }}""")
 
 
-def accesses(s: Schedule, sizes: dict[str, int], on: Machine, inputs: dict | None = None):
-    """(the accesses in order, what ran) of a schedule, completed as `simulate` does."""
+def driven(s: Schedule, sizes: dict[str, int], on: Machine, make: Callable[[L.Program, Machine], Any], inputs=None):
+    """(what `make` made of the program, what ran) of a schedule, completed as `simulate` does."""
     state = complete(s, "contract", registers_of(on)).state
-    made: list[Recorder] = []
+    made: list[Any] = []
 
-    def drive(program: L.Program) -> Recorder:
-        made.append(Recorder(program, on))
+    def drive(program: L.Program) -> Any:
+        made.append(make(program, on))
         return made[0]
 
     run = instrumented.run(s.pipeline, state, sizes, "contract", inputs or {}, drive=drive)
-    return made[0].entries, run
+    return made[0], run
+
+
+def accesses(s: Schedule, sizes: dict[str, int], on: Machine, inputs: dict | None = None):
+    """(the accesses in order, what ran)"""
+    recorder, run = driven(s, sizes, on, Recorder, inputs)
+    return recorder.entries, run

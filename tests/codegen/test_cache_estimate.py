@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -145,7 +146,7 @@ def test_all_kinds_of_programs(seed, name):
     except SimulationError as e:
         assert e.code == "estimate.data"
         return
-    for level, below in zip(levels, levels[1:], strict=False):
+    for level, below in itertools.pairwise(levels):
         for tensor, c in level.tensors.items():
             assert min(c.read_hits, c.write_hits, c.read_misses, c.write_misses) >= 0
             assert (
