@@ -1,7 +1,7 @@
 """Boxes of a buffer that stores are writing: another copy waits where it overlaps with one."""
 
 from tilewright.codegen.skeleton import layout as L
-from tilewright.codegen.skeleton.timing import settle_all
+from tilewright.codegen.skeleton.timing import settle_all, slot_of
 
 
 def boxes_of(m, copy):
@@ -95,6 +95,16 @@ def wait_for_boxes(m, number, ready):
                 settle_all(m)
             ready = max(ready, m[box + L.X_DONE])
     return ready
+
+
+def forget_boxes(m, buffer):
+    """From now on every copy waits for the stores so far, which all have their time."""
+    at = m[L.BUFFERS] + L.BUFFER_SIZE * buffer
+    boxes = m[at + L.B_BOXES]
+    if boxes >= 0:
+        m[boxes + L.BOXES_COUNT] = 0
+        for i in range(m[at + L.B_SLOTS]):
+            m[boxes + L.BOXES_FLOOR] = max(m[boxes + L.BOXES_FLOOR], m[slot_of(m, buffer, i) + L.OUTER_READY])
 
 
 def keep_box(m, number):

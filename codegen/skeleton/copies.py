@@ -45,6 +45,7 @@ def ready_to_load(m, source, target):
 def ready_to_store(m, source, target):
     """When a tile has what is to be stored, and nobody reads the place where it goes."""
     settle(m, source, 0, 1)
+    settle(m, target, 1, 0)
     return max(
         m[source + L.READY],
         m[source + L.OUTER_READY],

@@ -251,7 +251,7 @@ class _Encoder:
         items = [PathItem(what, s.section, None) for what in ("busy", "bank", "latency")]
         items += [PathItem(what, s.section, u.buffer) for u in s.uses for what in ("load", "store", "issue")]
         record[L.C_PATH] = self.new_path(*items)
-        record[L.C_SUMS] = self.new_sums(1)
+        record[L.C_SUMS], record[L.C_NAME] = self.new_sums(1), s.section
         self.section_sums.append((s.section, record[L.C_SUMS]))
         self.arguments = max(self.arguments, len(s.uses))
         self.emit(L.BEGIN, number)

@@ -1,6 +1,7 @@
 """Fast forward: what a loop's iterations did once is done many times at once; and cores that start from one state."""
 
 from tilewright.codegen.skeleton import layout as L
+from tilewright.codegen.skeleton.boxes import forget_boxes
 from tilewright.codegen.skeleton.state import (
     accounts,
     copy_out,
@@ -137,6 +138,9 @@ def put_back(m, loop, saved):
             copy_out(m, place, slot, L.SLOT_SIZE)
             touch(m, slot + L.TOUCHED)
             place += L.SLOT_SIZE
+        boxes = m[buffer + L.B_BOXES]
+        if boxes >= 0:
+            m[boxes + L.BOXES_COUNT] = 0
     put_back_path(m, at, saved)
 
 
@@ -163,12 +167,25 @@ def fork_cores(m, loop, trips):
         m[at + L.L_CHUNK] = 1
     m[at + L.L_POSITION] = 0
     m[at + L.L_FORKED] = 0
+    m[at + L.L_RECORDS] = m[L.RECORDED]
     save(m, loop, m[at + L.L_FORK])
+    for i in range(m[at + L.L_N_BUFFERS]):
+        forget_boxes(m, m[m[at + L.L_BUFFERS] + L.TOUCH_SIZE * i])
 
 
 def core_accounts(m, at):
     """Where the accounts are as they were when the core began."""
     return m[at + L.L_FORK] + 2 * m[at + L.L_SNAP_SIZE]
+
+
+def keep_records(m, at, slowest):
+    """Of all cores the intervals of the slowest are kept, as their times are."""
+    if slowest and m[at + L.L_RECORDED] < m[L.RECORDED]:
+        kept, count = m[at + L.L_RECORDS], m[L.RECORDED] - m[at + L.L_RECORDED]
+        first = m[L.INTERVALS] + L.INTERVAL_SIZE * m[at + L.L_RECORDED]
+        copy_out(m, first, m[L.INTERVALS] + L.INTERVAL_SIZE * kept, L.INTERVAL_SIZE * count)
+        m[at + L.L_RECORDED] = kept + count
+    m[L.RECORDED] = m[at + L.L_RECORDED]
 
 
 def merge_core(m, loop):
@@ -178,8 +195,10 @@ def merge_core(m, loop):
     joined = m[at + L.L_FORK] + m[at + L.L_SNAP_SIZE]
     if m[at + L.L_FORKED] == 0:
         m[at + L.L_FORKED] = 1
+        m[at + L.L_RECORDED] = m[L.RECORDED]
         save(m, loop, joined)
     else:
+        keep_records(m, at, m[L.CLOCK] > m[joined])
         merge_state(m, at, joined)
         if m[L.CLOCK] > m[joined]:
             m[joined] = m[L.CLOCK]
@@ -221,6 +240,8 @@ def join_cores(m, loop):
     if m[at + L.L_INERT] != 0:
         return
     put_back(m, loop, m[at + L.L_FORK] + m[at + L.L_SNAP_SIZE])
+    for i in range(m[at + L.L_N_BUFFERS]):
+        forget_boxes(m, m[m[at + L.L_BUFFERS] + L.TOUCH_SIZE * i])
     share = m[L.ACTIVE] // m[at + L.L_OUTER_ACTIVE]
     saved = accounts(m, at, m[at + L.L_FORK]) + m[at + L.L_C1] - m[at + L.L_C0]
     for i in range(m[at + L.L_N_TRANSFERS]):

@@ -80,20 +80,21 @@ SINK_SIZE = 5
     L_V, L_FIRST, L_END, L_RANGE_END, L_OUTER, L_KEY, L_N_RANGES, L_RANGES, L_ROTATIONS,
     L_SNAP, L_SNAP_SIZE, L_POWER, L_STEPS, L_FORK, L_CHUNK, L_POSITION, L_INERT, L_FRAME, L_OUTER_FRAME,
     L_START_NODE, L_STOP_NODE, L_BEGAN, L_OUTER_ACTIVE, L_FORKED, L_TRANSFERS, L_N_TRANSFERS, L_N_TURNS,
-) = range(56)  # fmt: skip
-LOOP_SIZE = 56
+    L_RECORDS, L_RECORDED,
+) = range(58)  # fmt: skip
+LOOP_SIZE = 58
 MAX_RANGES = 6  # ranges of iterations that a loop remembers for one context around it
 
 # Checks of a loop: kind, node, parameters
 CHECK_SAME, CHECK_MODULO, CHECK_SLOT = range(3)
 CHECK_SIZE = 4
 
-# Sections that compute; M_: memory of the last time
+# Sections that compute; M_: memory of the last time, C_NAME: the number that the program has for it
 (
     C_C0, C_C1, C_WEIGHTS, C_N_WEIGHTS, C_USES, C_N_USES, C_SUMS, C_PATH, C_SLOTS, C_END, M_CONTEXT, M_BUSY, M_BANK,
-    M_LATENCY, M_COSTS, M_COUNTS,
-) = range(16)  # fmt: skip
-SECTION_SIZE = 16
+    M_LATENCY, M_COSTS, M_COUNTS, C_NAME,
+) = range(17)  # fmt: skip
+SECTION_SIZE = 17
 # Uses of a section: buffer, slot (sink or -1), reads, writes
 USE_SIZE = 4
 # What a section has on the path: busy, bank, latency, and three waits (load, store, issue) a use
@@ -156,7 +157,7 @@ MODE_SERIAL, MODE_PARALLEL, MODE_SPATIAL = range(3)
 # Boxes of a buffer that stores write: how many, when the forgotten ones are done, and each (one more for who asks): done
 # (-1: not placed yet), copy, rank, first, and an extent and a stride an axis
 BOXES_COUNT, BOXES_FLOOR, BOXES_FIRST = range(3)
-MAX_BOXES = 16
+MAX_BOXES = 64
 MAX_RANK = 12
 X_DONE, X_COPY, X_RANK, X_FIRST, X_DIMS = range(5)
 BOX_SIZE = X_DIMS + 2 * MAX_RANK
@@ -169,8 +170,8 @@ F_LOADS, F_STORES, F_STORES_1, F_STORES_2, F_LATENCY, F_LOAD_NAME, F_STORE_NAME 
 F_LINE_SIZE = 7
 PHASE_BARRIER, PHASE_LOAD, PHASE_STORE = range(3)
 
-# Intervals: track (compute, wait, or a channel's number from 2), section, start, end; of a wait its cause (their order is that
-# of hw.timing.CAUSES) and the buffer that came last; of a copy its bytes. What there is none of is -1.
+# Intervals: track (compute, wait, or a channel's number from 2), section, start, end; of a wait its cause (in the order of
+# hw.timing.CAUSES) and the buffer that came last; of a copy its bytes. What there is none of is -1.
 I_TRACK, I_SECTION, I_START, I_END, I_CAUSE, I_BUFFER, I_BYTES = range(7)
 INTERVAL_SIZE = 7
 TRACK_COMPUTE, TRACK_WAIT, TRACK_CHANNEL = range(3)

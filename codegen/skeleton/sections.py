@@ -47,8 +47,8 @@ def begin_section(m, section):
         m[path + L.W_ISSUE] += part
         m[path + (L.W_LOAD if cause == L.LOAD else L.W_STORE)] += latest - m[L.CLOCK] - part
         why, buffer = (L.WHY_LOAD if cause == L.LOAD else L.WHY_STORE), m[m[at + L.C_USES] + L.USE_SIZE * last]
-        record_wait(m, section, L.WHY_ISSUE, buffer, m[L.CLOCK], m[L.CLOCK] + part)
-        record_wait(m, section, why, buffer, m[L.CLOCK] + part, latest)
+        record_wait(m, m[at + L.C_NAME], L.WHY_ISSUE, buffer, m[L.CLOCK], m[L.CLOCK] + part)
+        record_wait(m, m[at + L.C_NAME], why, buffer, m[L.CLOCK] + part, latest)
         m[L.CLOCK] = latest
     for r in range(m[L.N_RESOURCES]):
         m[m[L.COST] + r] = 0
@@ -100,9 +100,9 @@ def finish_section(m, section):
     worked = start + m[at + L.M_BUSY]
     served = worked + m[at + L.M_BANK]
     end = served + m[at + L.M_LATENCY]
-    record(m, L.TRACK_COMPUTE, section, start, worked, -1, -1, -1)
-    record_wait(m, section, L.WHY_BANK, -1, worked, served)
-    record_wait(m, section, L.WHY_LATENCY, -1, served, end)
+    record(m, L.TRACK_COMPUTE, m[at + L.C_NAME], start, worked, -1, -1, -1)
+    record_wait(m, m[at + L.C_NAME], L.WHY_BANK, -1, worked, served)
+    record_wait(m, m[at + L.C_NAME], L.WHY_LATENCY, -1, served, end)
     m[L.CLOCK] = end
     for i in range(m[at + L.C_N_USES]):
         use = m[at + L.C_USES] + L.USE_SIZE * i

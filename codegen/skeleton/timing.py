@@ -75,9 +75,9 @@ def finish_store(m, source, target, done, issue):
     """A copy out of a tile is done at a known time."""
     touch(m, source + L.TOUCHED)
     touch(m, target + L.TOUCHED)
-    if done > m[source + L.FREE]:
+    if done >= m[source + L.FREE]:
         m[source + L.FREE], m[source + L.FREE_CAUSE], m[source + L.FREE_ISSUE] = done, L.STORE, issue
-    if done > m[target + L.OUTER_READY]:
+    if done >= m[target + L.OUTER_READY]:
         m[target + L.OUTER_READY], m[target + L.OUTER_READY_ISSUE] = done, issue
 
 
@@ -85,7 +85,7 @@ def finish_load(m, source, target, done, issue, cause):
     """A copy into a tile is done at a known time."""
     touch(m, source + L.TOUCHED)
     touch(m, target + L.TOUCHED)
-    if done > m[source + L.OUTER_FREE]:
+    if done >= m[source + L.OUTER_FREE]:
         m[source + L.OUTER_FREE], m[source + L.OUTER_FREE_ISSUE] = done, issue
     m[target + L.READY], m[target + L.READY_CAUSE], m[target + L.READY_ISSUE] = done, cause, issue
     m[target + L.FREE], m[target + L.FREE_CAUSE], m[target + L.FREE_ISSUE] = done, cause, issue

@@ -1,0 +1,75 @@
+"""The engine against a naive model of the machine, against itself without fast forward, and compiled against interpreted."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, reject, settings
+
+from tests.codegen.naive_skeleton import Naive, TooLong
+from tests.codegen.random_skeletons import tables, values
+from tilewright.codegen.skeleton import tree as T
+from tilewright.codegen.skeleton.engine import Result, run
+
+
+def check_naive(table: T.Table, sizes: dict) -> None:
+    """The plain walk says what the naive model says."""
+    try:
+        naive = Naive(table, sizes).run()
+    except TooLong:
+        reject()
+    found = run(table, sizes, forward=False)
+    assert found.counters == tuple(naive.counts[k] for k in range(len(table.counters)))
+    assert {k: n for k, n in found.visits.items() if n} == {k: n for k, n in naive.visits.items() if n}
+    copies = {
+        k: {"copies": c.copies, "descriptors": c.descriptors, "bytes": c.bytes, "runs": c.runs, "burst": c.burst_bytes,
+            "split": c.split, "transfer": c.transfer}
+        for k, c in found.copies.items() if c.copies
+    }  # fmt: skip
+    assert copies == {k: dict(c) for k, c in naive.copies.items()}
+    assert {k: n for k, n in found.sections.items() if n} == {k: n for k, n in naive.m.busy.items() if n}
+    waits: Counter = Counter()
+    for w in found.waits:
+        waits[w.cause] += w.ticks
+    assert waits == +naive.m.waits
+    assert found.used == tuple(naive.m.used[r] for r in range(len(table.resources)))
+    assert found.total == naive.m.clock
+    check_sum(found)
+
+
+def check_sum(found: Result) -> None:
+    assert found.total == found.busy + found.waited()
+
+
+def facts(r: Result) -> tuple:
+    waits = sorted((w.cause, -1 if w.section is None else w.section, -1 if w.buffer is None else w.buffer, w.ticks)
+                   for w in r.waits)  # fmt: skip
+    return r.total, r.counters, dict(r.sections), dict(r.visits), dict(r.copies), waits, r.used, dict(r.channels)
+
+
+@given(tables(), values)
+@settings(max_examples=80)
+def test_the_plain_walk_is_the_naive_model(table, sizes):
+    check_naive(table, sizes)
+
+
+@given(tables(barrier=True, cores=False), values)
+def test_phases_are_those_of_the_naive_model(table, sizes):
+    check_naive(table, sizes)
+
+
+@given(tables(), values)
+@settings(max_examples=80)
+def test_fast_forward_changes_nothing(table, sizes):
+    assert facts(run(table, sizes)) == facts(run(table, sizes, forward=False))
+
+
+@given(tables(barrier=True), values)
+def test_fast_forward_changes_nothing_between_barriers(table, sizes):
+    assert facts(run(table, sizes)) == facts(run(table, sizes, forward=False))
+
+
+@given(tables(), values)
+@settings(max_examples=20)
+def test_the_compiled_engine_is_its_source(table, sizes):
+    assert facts(run(table, sizes, native=True)) == facts(run(table, sizes, native=False))
