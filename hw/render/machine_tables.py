@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.hw.formulas import Formula
 from tilewright.hw.reader import field_kinds
 
 from .tables import Table, table
@@ -110,4 +111,6 @@ def machine_data(machine: Machine) -> dict[str, Any]:
 def _data(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, Formula):
+        return str(value)
     return [list(pair) for pair in value] if isinstance(value, tuple) else value

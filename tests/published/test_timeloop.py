@@ -211,3 +211,49 @@ def test_simple_output_stationary(account):
     assert words(got, "glb", "W", "I") == {"W": (774_144, 13_824, 0), "I": (677_376, 157_296, 0)}
     assert tiles(got, "glb") == {"Ig": 9831, "Wg": 432}
     assert tiles(got, "spad") == {"O_tile": 56}
+
+
+@BOTH
+def test_a_window_that_is_revisited(account):
+    """Unit test of Timeloop's temporal reuse: a window of three slides over d by one step; it is filled by {0..2} and {3},
+    and in the next iteration of an outer loop, which starts it anew, by {0..2} and {3} again."""
+
+    def windows(A, B):
+        o, d = tw.vars("o d")
+        t = tw.rdom(t=3)
+        S = tw.func("S")
+        S[o, d] = 0
+        S[o, d] += A[d + t.t] * B[o]
+        return S[:2, :2]
+
+    windows.__annotations__ = {"A": tw.i32[4], "B": tw.i32[2]}
+    k = tw.kernel(windows)
+    s = k.schedule(machine=TWO)
+    s.cache_read("A", at="S.update.d", memory="buffer", name="window").store_at("S.update.o").fold_storage("x0", 3)
+    got = account(k, s)
+    assert words(got, "buffer", "A") == {"A": (12, 8, 0)}
+    assert words(got, "main", "A") == {"A": (8, 0, 0)}
+
+
+@BOTH
+@pytest.mark.parametrize(("columns", "rows"), [(4, 2), (2, 2)])
+def test_a_window_over_an_array_is_multicast(account, columns, rows):
+    """Elements of an array that read windows of three, one apart along x, of a row of their own: each word once for all
+    that want it (Timeloop's unit test of multicast counts hops besides, which we do not)."""
+
+    def windows(A):
+        y, x = tw.vars("y x")
+        t = tw.rdom(t=3)
+        S = tw.func("S")
+        S[y, x] = 0
+        S[y, x] += A[y, x + t.t]
+        return S[:rows, :columns]
+
+    windows.__annotations__ = {"A": tw.i32[rows, columns + 2]}
+    k = tw.kernel(windows)
+    s = k.schedule(machine=machine("main", "rf", axes={"x": columns, "y": rows}, elements=("rf",)))
+    s["S.update"].spatial("y", "y").spatial("x", "x")
+    s.cache_read("A", at="S.update.x", memory="rf")
+    got = account(k, s)
+    assert words(got, "rf", "A") == {"A": (3 * columns * rows, 3 * columns * rows, 0)}
+    assert words(got, "main", "A") == {"A": (rows * (columns + 2), 0, 0)}
