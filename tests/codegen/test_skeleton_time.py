@@ -1,0 +1,196 @@
+"""Closed forms and laws of time: streams of tiles through rings, section 2 of the memory reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.codegen.skeleton import tree as T
+from tilewright.codegen.skeleton.engine import Result, run
+from tilewright.hw.errors import SimulationError
+from tilewright.lang import ir, simplify
+from tilewright.lang.ir import integer, size, var
+from tilewright.lang.types import bool_, f32
+
+I = var("i")
+ENGINE = T.Engine("dma", channels=2, queue=64)
+
+
+def stream(
+    load: int,
+    work: int,
+    store: int,
+    slots_in: int = 2,
+    slots_out: int = 2,
+    in_place: bool = False,
+    engine: T.Engine = ENGINE,
+    sync: str = "decoupled",
+    barrier: int = 0,
+) -> T.Table:
+    """N tiles that are loaded, worked on and stored; a byte is a tick, and so is a unit of work."""
+    buffers = (
+        T.Buffer("X", "main"),
+        T.Buffer("Y", "main"),
+        T.Buffer("x", "l1", slots_in),
+        T.Buffer("y", "l1", slots_out),
+    )
+    out = 2 if in_place else 3
+
+    def slot(b: int) -> ir.Node:
+        return simplify.mod(I, integer(buffers[b].slots))
+
+    def copy(section: int, outer: int, inner: int, count: int, inward: bool) -> T.Copy:
+        far = T.Side(outer, None, simplify.mul(I, integer(1024)), (integer(1),), 1)
+        near = T.Side(inner, slot(inner), simplify.mul(slot(inner), integer(1024)), (integer(1),), 1)
+        source, target = (far, near) if inward else (near, far)
+        return T.Copy(section, source, target, (integer(count),), True, 0, inward, 1, 1)
+
+    uses = (T.Use(2, slot(2), True, in_place), *(() if in_place else (T.Use(3, slot(3), False, True),)))
+    items = (copy(0, 0, 2, load, True), T.Compute(1, uses, T.Charge(0, integer(work))), copy(2, 1, out, store, False))
+    loop: T.Step = T.Loop(I, integer(0), size("N"), T.SERIAL, T.Sequence(items), None, None, True)
+    for b in {2, out}:
+        loop = T.Life(b, loop)
+    counters = (T.Counter("work", 1, ((0, 1),)),)
+    return T.Table(
+        loop, counters, (T.Resource("ops"),), ("load", "work", "store"), buffers, (engine,), sync=sync, barrier=barrier
+    )
+
+
+def total(table: T.Table, n: int) -> int:
+    found = run(table, {"N": n})
+    assert found.total == found.busy + found.waited()
+    assert found.total >= bound(table, found)
+    return found.total
+
+
+def bound(table: T.Table, found: Result) -> int:
+    """What the busiest resource takes."""
+    return max([found.busy, *found.used, *found.channels.values()])
+
+
+TIMES = st.integers(1, 40)
+TILES = st.integers(1, 60)
+
+
+@given(TIMES, TIMES, TIMES, TILES)
+def test_two_slots_in_and_out(load, work, store, n):
+    assert total(stream(load, work, store), n) == load + work + store + (n - 1) * max(load, work, store)
+
+
+@given(TIMES, TIMES, TIMES, TILES)
+def test_one_slot_in_place_is_serial(load, work, store, n):
+    assert total(stream(load, work, store, 1, in_place=True), n) == n * (load + work + store)
+
+
+@given(TIMES, TIMES, TIMES, st.integers(1, 4))
+def test_slots_in_place_share_the_three_steps(load, work, store, slots):
+    table = stream(load, work, store, slots, in_place=True)
+    # The rest of a steady stream, over a number of tiles that all slots divide.
+    rate = total(table, 12 * slots + 60) - total(table, 60)
+    assert rate == 12 * max(slots * max(load, work, store), load + work + store)
+
+
+@given(TIMES, TIMES, TIMES)
+def test_one_channel_for_both_directions(load, work, store):
+    table = stream(load, work, store, engine=replace(ENGINE, channels=1))
+    assert total(table, 160) - total(table, 60) == 100 * max(load + store, work)
+
+
+@given(TIMES, TIMES, TIMES, TILES, st.integers(0, 9))
+def test_a_barrier_between_phases(load, work, store, n, barrier):
+    table = stream(load, work, store, sync="barrier", barrier=barrier)
+    phases = [
+        max(load if p < n else 0, store if p >= 2 else 0, work if 1 <= p <= n else 0) for p in range(n + 2)
+    ]  # fmt: skip
+    assert total(table, n) == sum(phases) + (n + 2) * barrier
+    single = stream(load, work, store, sync="barrier", barrier=barrier, engine=replace(ENGINE, channels=1))
+    phases = [
+        max((load if p < n else 0) + (store if p >= 2 else 0), work if 1 <= p <= n else 0) for p in range(n + 2)
+    ]  # fmt: skip
+    assert total(single, n) == sum(phases) + (n + 2) * barrier
+
+
+@given(TIMES, TIMES, TIMES, TILES, st.integers(1, 2), st.integers(0, 30))
+def test_two_slots_never_lose_against_one(load, work, store, n, channels, latency):
+    engine = replace(ENGINE, channels=channels, latency=latency)
+    assert total(stream(load, work, store, engine=engine), n) <= total(
+        stream(load, work, store, 1, 1, engine=engine), n
+    )
+
+
+@given(TIMES, TIMES, TIMES, TILES, st.integers(1, 3), st.integers(0, 30))
+def test_faster_copies_make_nothing_slower(load, work, store, n, slots, latency):
+    engine = replace(ENGINE, latency=latency)
+    slow = total(stream(load + 1, work, store + 1, slots, slots, engine=engine), n)
+    assert total(stream(load, work, store, slots, slots, engine=engine), n) <= slow
+
+
+@given(TIMES, TIMES, st.integers(0, 200), st.integers(1, 6))
+def test_slots_hide_latency(load, work, latency, slots):
+    table = stream(load, work, 1, slots, 6, engine=replace(ENGINE, latency=latency))
+    rate = total(table, 12 * slots + 60) - total(table, 60)
+    # A slot is free, filled, waited for and used once in a round.
+    one = max(load, work, 1)
+    assert rate >= 12 * slots * one
+    if slots * one >= latency + load + work and 6 * one >= latency + 1 + work:
+        assert rate == 12 * slots * one
+    if slots * one < latency + load + work:
+        assert rate >= 12 * (latency + load + work)
+
+
+@given(TIMES, st.integers(1, 100), st.integers(1, 5))
+def test_a_queue_bounds_what_is_under_way(load, latency, queue):
+    """Loads only: one a channel's turn, but no more than the queue in a load's whole time."""
+    table = stream(load, 0, 1, 16, 16, engine=replace(ENGINE, latency=latency, queue=queue))
+    body = table.tree
+    while isinstance(body, T.Life):
+        body = body.body
+    assert isinstance(body, T.Loop) and isinstance(body.body, T.Sequence)
+    loop = replace(body, body=T.Sequence(body.body.items[:2]))
+    table = replace(table, tree=T.Life(2, loop))
+    rate = total(table, 60 + 12 * queue) - total(table, 60)
+    assert rate == 12 * max(queue * load, load + latency)
+
+
+def test_waits_say_what_came_last():
+    found = run(stream(9, 2, 3), {"N": 10})
+    causes = {(w.cause, w.section) for w in found.waits}
+    assert causes == {("load", 1), ("drain", None)}
+    found = run(stream(2, 3, 11), {"N": 10})
+    assert max(found.waits, key=lambda w: w.ticks).cause == "store"
+    issued = run(stream(3, 1, 1, engine=replace(ENGINE, issue=20)), {"N": 10})
+    assert issued.waited("issue") > issued.waited("load") > 0
+
+
+def test_the_first_intervals():
+    table = stream(5, 7, 3)
+    kept = run(table, {"N": 1000}, intervals=6).intervals
+    assert len(kept) == 6
+    assert (kept[0].track, kept[0].section, kept[0].start, kept[0].end) == ((0, 0), 0, 0, 5)
+    assert any(s.track == "compute" and (s.start, s.end) == (5, 12) for s in kept)
+    assert run(table, {"N": 1000}, intervals=6).total == run(table, {"N": 1000}).total
+
+
+def test_counts_of_long_nests():
+    """10^10 innermost iterations, and tails at every level."""
+    j, k = var("j"), var("k")
+    inner = T.Loop(k, integer(0), simplify.minimum(integer(64), simplify.sub(size("N"), simplify.mul(j, integer(64)))),
+                   T.SERIAL, T.Charge(0, integer(1)), 1, 2)  # fmt: skip
+    tiles = simplify.floordiv(simplify.add(size("N"), integer(63)), integer(64))
+    middle = T.Loop(j, integer(0), tiles, T.SERIAL, inner)
+    outer = T.Compute(0, (), T.Loop(I, integer(0), size("N"), T.SERIAL, middle))
+    table = T.Table(outer, tuple(T.Counter(n, 0) for n in "abc"), (), ("all",), ())
+    for n in (0, 1, 63, 64, 65, 100_003):
+        assert run(table, {"N": n}).counters == (n * n, n * (-(-n // 64)), n * n)
+
+
+def test_expressions_that_read_data_are_refused():
+    data = ir.node("load", f32.compute, (integer(0),), ("X", 0))
+    condition = ir.node("lt", bool_, (data, data))
+    table = T.Table(T.Branch(condition, T.Charge(0, integer(1))), (T.Counter("a"),), (), (), ())
+    with pytest.raises(SimulationError) as caught:
+        run(table, {})
+    assert caught.value.code == "skeleton.data"
