@@ -5,7 +5,7 @@ LLVM does as much for machine code; this is for programs that people and other c
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tilewright.codegen import loops as L
 from tilewright.lang import ir, simplify
@@ -16,12 +16,14 @@ from tilewright.schedule.prove import Facts
 from tilewright.schedule.ranges import as_ge0
 
 ONE = integer(1)
+LONG = 30  # nodes: what is longer is not asked about
+MOST = 8000  # how much is asked of one program: questions times the loops and conditions that they are put to
 
 
 def tidy(s: L.Stmt) -> L.Stmt:
     """The statements with what is decided by the loops and conditions around put in; what never runs, or does nothing,
     is gone."""
-    made = _tidy(s, Facts())
+    made = _tidy(s, _Scope(Facts(), [MOST]))
     made = _without_idle(made, None)  # first, since a copy that never runs uses nothing
     return _without_idle(made, _used(made))
 
@@ -106,42 +108,81 @@ def _idle(s: L.Stmt) -> bool:
     return isinstance(s, L.Block) and not s.statements
 
 
-def _tidy(s: L.Stmt, facts: Facts) -> L.Stmt:
+@dataclass(frozen=True, eq=False)
+class _Scope:
+    """What is known at a place, and what was made of expressions there."""
+
+    facts: Facts
+    left: list[int]  # of MOST, for all places together
+    made: dict[Node, Node] = field(default_factory=dict)
+    found: dict[Node, bool] = field(default_factory=dict)
+
+    def entering(self, var: Node, start: Node, stop: Node) -> _Scope:
+        """In a loop. What was read for its ends may have changed."""
+        low = None if _reads(start) or _size(start) > LONG else start
+        high = None if _reads(stop) or _size(stop) > LONG else simplify.sub(stop, ONE)
+        return _Scope(self.facts.entering(var, Interval(low, high)), self.left)
+
+    def where(self, condition: Node) -> _Scope:
+        """Where a condition holds. What was read for it may have changed."""
+        facts = self.facts
+        for c in ir.spread(condition, "and"):
+            if not _reads(c) and _size(c) <= LONG:
+                facts = facts.where(c)
+        return self if facts is self.facts else _Scope(facts, self.left)
+
+    def nonnegative(self, n: Node) -> bool:
+        """Whether an expression that is not long is certainly 0 or more."""
+        if n not in self.found:
+            self.found[n] = simplify.nonnegative(n) or self._asked(n)
+        return self.found[n]
+
+    def _asked(self, n: Node) -> bool:
+        if n.op == "const" or self.left[0] <= 0 or _size(n) > LONG:
+            return False
+        self.left[0] -= (1 + len(self.facts.loops)) * (1 + len(self.facts.known))
+        return self.facts.nonnegative(n)
+
+
+def _reads(n: Node) -> bool:
+    return any(m.op in ("load", "load_if") for m in ir.postorder((n,)))
+
+
+def _tidy(s: L.Stmt, at: _Scope) -> L.Stmt:
     match s:
         case L.Block(statements):
-            return L.block(*(_tidy(t, facts) for t in statements))
+            return L.block(*(_tidy(t, at) for t in statements))
         case L.For(start=start, stop=stop, body=body):
-            start, stop = _values((start, stop), facts)
-            if facts.nonnegative(simplify.sub(start, stop)):
+            start, stop = _values((start, stop), at)
+            if at.nonnegative(simplify.sub(start, stop)):
                 return NOTHING
             if (counted := _from_zero(s, start, stop)) is not None:
-                return _tidy(counted, facts)
-            inside = facts.entering(s.var, Interval(start, simplify.sub(stop, ONE)))
-            return replace(s, start=start, stop=stop, body=_tidy(body, inside))
+                return _tidy(counted, at)
+            return replace(s, start=start, stop=stop, body=_tidy(body, at.entering(s.var, start, stop)))
         case L.If(condition, then, otherwise):
-            (c,) = _values((condition,), facts)
+            (c,) = _values((condition,), at)
             if c.op == "const":
-                return _tidy(then, facts) if c.attr else NOTHING if otherwise is None else _tidy(otherwise, facts)
-            no = None if otherwise is None else _tidy(otherwise, facts)
-            return replace(s, condition=c, then=_tidy(then, facts.where(c)), otherwise=no)
+                return _tidy(then, at) if c.attr else NOTHING if otherwise is None else _tidy(otherwise, at)
+            no = None if otherwise is None else _tidy(otherwise, at)
+            return replace(s, condition=c, then=_tidy(then, at.where(c)), otherwise=no)
         case L.Section(body=body):
-            return s.replaced(_tidy(body, facts), _values(s.nodes, facts))
+            return s.replaced(_tidy(body, at), _values(s.nodes, at))
         case L.Turn(slot=slot, body=body):
-            (slot,) = _values((slot,), facts)
-            return replace(s, slot=slot, body=_tidy(body, facts))
+            (slot,) = _values((slot,), at)
+            return replace(s, slot=slot, body=_tidy(body, at))
         case L.Allocate(body=body):
-            return replace(s, body=_tidy(body, facts))
-    return L.map_values(s, lambda roots: _values(roots, facts)) if isinstance(s, (L.Store, L.Prefetch)) else s
+            return replace(s, body=_tidy(body, at))
+    return L.map_values(s, lambda roots: _values(roots, at)) if isinstance(s, (L.Store, L.Prefetch)) else s
 
 
-def _values(roots: tuple[Node, ...], facts: Facts) -> tuple[Node, ...]:
+def _values(roots: tuple[Node, ...], at: _Scope) -> tuple[Node, ...]:
     def one(n: Node, args: tuple[Node, ...]) -> Node:
         if n.op in ("min", "max") and n.dtype is index:
             a, b = args
             difference = simplify.sub(a, b) if n.op == "max" else simplify.sub(b, a)
-            if facts.nonnegative(difference):
+            if at.nonnegative(difference):
                 return a
-            if facts.nonnegative(simplify.neg(difference)):
+            if at.nonnegative(simplify.neg(difference)):
                 return b
         made = ir.rebuild(n, args)
         if made.op == "add" and made.dtype is index:
@@ -149,10 +190,10 @@ def _values(roots: tuple[Node, ...], facts: Facts) -> tuple[Node, ...]:
         if made.op in ("and", "or", "not"):
             return logic(made)
         if made.op in COMPARISONS and made.args[0].dtype is index:
-            return _decided(made, facts)
+            return _decided(made, at)
         return made
 
-    return ir.transform(roots, one)
+    return ir.transform(roots, one, at.made)
 
 
 def _drawn_in(n: Node) -> Node:
@@ -185,13 +226,13 @@ def logic(n: Node) -> Node:
     return n
 
 
-def _decided(c: Node, facts: Facts) -> Node:
+def _decided(c: Node, at: _Scope) -> Node:
     positive = as_ge0(c)
     if positive is None:
         return c
-    if facts.nonnegative(positive):
+    if at.nonnegative(positive):
         return ir.TRUE
-    return ir.FALSE if facts.nonnegative(simplify.neg(simplify.add(positive, ONE))) else c
+    return ir.FALSE if at.nonnegative(simplify.neg(simplify.add(positive, ONE))) else c
 
 
 __all__ = ["tidy"]
