@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.codegen.export import Export
     from tilewright.codegen.trace import Trace
     from tilewright.hw import Account
-    from tilewright.hw.cache_counts import Level
+    from tilewright.hw.cache_counts import Levels
 
 MODES = ("strict", "contract", "fast")
 
@@ -305,7 +305,7 @@ class Kernel:
 
     def cache_estimate(
         self, schedule: Any = None, *, machine: Any, sizes: Mapping[str, int], mode: str | None = None
-    ) -> tuple[Level, ...]:
+    ) -> Levels:
         """About what `simulate(..., caches=True)` counts, without running: accesses, hits and misses by level and tensor.
 
         It takes milliseconds at any size, once a schedule is lowered. Working sets of loops are held against the caches

@@ -44,3 +44,14 @@ class Level:
     @property
     def total(self) -> CacheCounts:
         return sum(self.tensors.values(), CacheCounts())
+
+
+class Levels(tuple[Level, ...]):
+    """All levels of a hierarchy, from the core outwards, main memory last. `str()` is a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        from .render.account_tables import caches_table
+
+        return str(caches_table(self))

@@ -13,7 +13,7 @@ from tilewright.codegen.cpu_caches.driving import check_caches
 from tilewright.codegen.physical import physical_shape
 from tilewright.codegen.prepared import Prepared, prepare
 from tilewright.hw import Cache, Machine, load_machine
-from tilewright.hw.cache_counts import CacheCounts, Level
+from tilewright.hw.cache_counts import CacheCounts, Level, Levels
 from tilewright.lang import ir
 from tilewright.lang.binding import check_sizes, index_value
 from tilewright.lang.pipeline import Pipeline
@@ -21,7 +21,7 @@ from tilewright.lang.pipeline import Pipeline
 
 def cache_estimate(
     p: Pipeline, schedule: Any, machine: Machine | str, sizes: Mapping[str, int], mode: str = "contract"
-) -> tuple[Level, ...]:
+) -> Levels:
     """Estimated counts of every cache of a machine, and of main memory, by tensor.
 
     SimulationError `caches.none` for a machine without caches, `estimate.data` where what runs depends on data.
@@ -44,7 +44,7 @@ def _extents(prepared: Prepared, sizes: Mapping[str, int]) -> list[int]:
     return [*out[: len(p.arrays)], *tables, *out[len(p.arrays) :]]
 
 
-def levels(root: Branch, caches: Sequence[Cache]) -> tuple[Level, ...]:
+def levels(root: Branch, caches: Sequence[Cache]) -> Levels:
     """The estimate of a tree. What a level asks of the next is what it misses, and what it writes back."""
     reads, writes = _made(root, False), _made(root, True)
     tensors = sorted({*reads, *writes})
@@ -53,14 +53,15 @@ def levels(root: Branch, caches: Sequence[Cache]) -> tuple[Level, ...]:
         if c.line not in footprints:
             footprints[c.line] = Footprints(root, c.line)
         found = Model(footprints[c.line], c.sets, _ways(caches, k)).misses(root)
-        rows = {}
+        rows, total = {}, sum(m.total for m in found.values())
+        leaving = max(0.0, 1 - c.sets * c.ways / total) if total else 0.0  # the rest is there at the end
         for t in tensors:
-            rows[t] = _counts(c, found.get(t, Misses()), reads.get(t, 0.0), writes.get(t, 0.0), k == 0)
+            rows[t] = _counts(c, found.get(t, Misses()), reads.get(t, 0.0), writes.get(t, 0.0), k == 0, leaving)
         out.append(Level(c.name, {t: counts for t, (counts, _, _) in rows.items()}))
         reads = {t: down for t, (_, down, _) in rows.items()}
         writes = {t: down for t, (_, _, down) in rows.items()}
     memory = {t: CacheCounts(round(reads[t]), round(writes[t])) for t in tensors}
-    return (*out, Level("memory", memory))
+    return Levels([*out, Level("memory", memory)])
 
 
 def _ways(caches: Sequence[Cache], k: int) -> int:
@@ -72,7 +73,9 @@ def _ways(caches: Sequence[Cache], k: int) -> int:
     return ways
 
 
-def _counts(c: Cache, m: Misses, reads: float, writes: float, first: bool) -> tuple[CacheCounts, float, float]:
+def _counts(
+    c: Cache, m: Misses, reads: float, writes: float, first: bool, leaving: float
+) -> tuple[CacheCounts, float, float]:
     """The counts of a tensor at a level, and what goes on to the next: reads and writes."""
     if not first:  # what misses here has missed above
         total = min(m.total, reads)
@@ -87,7 +90,7 @@ def _counts(c: Cache, m: Misses, reads: float, writes: float, first: bool) -> tu
         down_writes = min(writes, read + write) if first else writes and min(writes, read)
     counts = CacheCounts(
         round(reads), round(writes), round(reads - read), round(read), round(writes - write), round(write),
-        round(read + write), round(read + write), round(down_writes),
+        round(read + write), round(leaving * (read + write)), round(down_writes),
     )  # fmt: skip
     return counts, down_reads, down_writes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tilewright.hw import humane
@@ -13,6 +13,7 @@ from .tables import Table, table
 
 if TYPE_CHECKING:
     from tilewright.hw.account import Account, Footprint, Traffic
+    from tilewright.hw.cache_counts import Level
     from tilewright.hw.timing import Time
 
 MOST_PLACES = 8  # rows of the table of waits; the rest is added up
@@ -41,7 +42,7 @@ def account_tables(account: Account) -> Iterator[Table]:
         yield _copies(account)
     yield from _by_hand(account)
     if account.caches:
-        yield _caches(account)
+        yield caches_table(account.caches)
     yield from map(footprint_table, account.footprint)
     if account.time is not None:
         yield from _time(account.time)
@@ -60,6 +61,11 @@ def remarks(account: Account) -> list[str]:
     if any(_asked(t) for t in account.traffic):
         found.append(
             "requests: what all elements of the array ask for; a read serves all that ask for the same at once"
+        )
+    if account.caches:
+        found.append(
+            "caches: of a model, cold at first: one core, addresses of its own, no prefetcher; what has changed is written "
+            "back at the end"
         )
     if any(s.split for s in account.copies):
         found.append("split: runs that do not start or end where the engine's alignment wants it")
@@ -135,9 +141,10 @@ def _by_hand(account: Account) -> Iterator[Table]:
         yield table("", ("by hand", "because"), reasons, left=2)
 
 
-def _caches(account: Account) -> Table:
+def caches_table(levels: Iterable[Level]) -> Table:
+    """Accesses, hits and misses by level and tensor."""
     rows = []
-    for level in account.caches:
+    for level in levels:
         listed = list(level.tensors.items())
         for name, c in [*listed, ("all", level.total)] if len(listed) > 1 else listed:
             looked = c.hits + c.misses

@@ -37,3 +37,24 @@ def test_every_example_has_a_real_size() -> None:
     assert done.returncode == 2
     listed = done.stderr.split("there are ")[1].strip().split(", ")
     assert set(listed) == {f.stem for f in (ROOT / "examples").glob("*.py")}
+
+
+def test_cases_without_a_peer() -> None:
+    done = run("simulator-caches-estimate", "--json")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    data = json.loads(line)
+    assert set(data) == {"case", "value", "unit", "aim", "at_least", "details"}
+    assert (data["case"], data["unit"], data["at_least"]) == ("simulator-caches-estimate", "ms", False)
+    assert data["value"] > 0
+
+
+def test_what_takes_long_runs_where_it_is_named() -> None:
+    from benchmarks.__main__ import CASES, _chosen
+    from benchmarks.simulator import LONG
+
+    assert set(CASES) >= LONG
+    for name in LONG:
+        assert _chosen(name, [name])
+        assert not _chosen(name, []) and not _chosen(name, ["simulator"])
+    assert _chosen("simulator-caches-matmul", ["simulator"])
