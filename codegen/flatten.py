@@ -41,6 +41,7 @@ from tilewright.schedule.nest import (
     Sequence,
     Storage,
     UnitCall,
+    children,
 )
 from tilewright.schedule.prove import Facts
 from tilewright.schedule.tiles import OutputArray
@@ -53,6 +54,35 @@ def turned(var: Node, body: L.Stmt, scope: Mapping[Key, Place]) -> L.Stmt:
         if var in ir.leaves((turn,), "var"):
             body = L.Turn(b, turn, body)
     return body
+
+
+def spread_of(s: Storage, body: NestNode) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """The spatial loops inside of which a storage is used, where it lives around them: the extent of each, and how far an
+    index on each axis moves with it. Nothing where that is not the same for all uses, or not constant."""
+    found: set[tuple[tuple[int, tuple[int, ...]], ...] | None] = set()
+    stack: list[tuple[NestNode, tuple[LoopNode, ...]]] = [(body, ())]
+    while stack:
+        n, array = stack.pop()
+        if isinstance(n, LoopNode) and n.mode == "spatial":
+            array = (*array, n)
+        if isinstance(n, Assign) and array:
+            loads = (m.args for m in ir.leaves((*n.indices, *n.values), "load") if m.attr == (s.tensor, s.component))
+            found |= {_moves(at, array) for at in (*loads, *((n.indices,) if n.tensor is s.tensor else ()))}
+        stack.extend((c, array) for c in children(n))
+    return (found.pop() or ()) if len(found) == 1 else ()
+
+
+def _moves(indices: tuple[Node, ...], array: tuple[LoopNode, ...]) -> tuple[tuple[int, tuple[int, ...]], ...] | None:
+    forms = [simplify.linear(i)[0] for i in indices]
+    if any(x.var in ir.leaves((atom,), "var") for f in forms for atom in f if atom.op != "var" for x in array):
+        return None
+    out = []
+    for x in array:
+        ends = [e.attr for e in ir.spread(simplify.sub(x.stop, x.start), "min") if e.op == "const"]
+        if not ends:
+            return None
+        out.append((min(ends), tuple(f.get(x.var, 0) for f in forms)))
+    return tuple(out)
 
 
 def decided(condition: Node) -> Node:
@@ -257,7 +287,13 @@ class _Flattener:
             extents = s.layout.extents(s.extents) if s.layout else s.extents
             strides = row_major(extents)
             size = simplify.mul(one_slot(s), integer(s.slots))
-            b = L.Buffer(self.fresh(s.name), s.dtype, size, s.memory, slots=s.slots)
+            spread = spread_of(s, body) if self.staging else ()
+            own = integer(s.slots)
+            for axis, e in enumerate(s.extents):
+                own = simplify.mul(own, simplify.sub(e, integer(sum(abs(c[axis]) * (n - 1) for n, c in spread))))
+            b = L.Buffer(
+                self.fresh(s.name), s.dtype, size, s.memory, None, True, s.slots, spread, own if spread else None
+            )
             inner[(s.tensor, s.component)] = Place(s, b, strides)
             made.append(b)
         out = self.of(body, inner, facts)

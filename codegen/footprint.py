@@ -19,12 +19,15 @@ Env = Mapping[str, Any]
 Loops = tuple[tuple[L.For, Interval], ...]
 
 
-def live_points(program: L.Program, machine: Machine, env: Env) -> Iterator[tuple[str, list[LiveBuffer]]]:
+def live_points(
+    program: L.Program, machine: Machine, env: Env, whole: bool = False
+) -> Iterator[tuple[str, list[LiveBuffer]]]:
     """Every place at which a buffer begins to live, with all that live there, at these sizes and scalars.
 
     A size that differs from one iteration to the next counts with its largest value. A buffer is placed at the first
     offset of its memory that is free while it lives. One that is made in a parallel or spatial loop exists once for each
-    core or element at work, where these have no memory of their own. Raises SimulationError `simulation.size`.
+    core or element at work, where these have no memory of their own; of one that is spread over elements counts what one of
+    them has, unless the `whole` is wanted. Raises SimulationError `simulation.size`.
     """
     live: list[LiveBuffer] = []
 
@@ -33,7 +36,7 @@ def live_points(program: L.Program, machine: Machine, env: Env) -> Iterator[tupl
             r = Interval(s.start, simplify.sub(s.stop, integer(1)))
             yield from visit(s.body, (*loops, (s, r)), s.var.attr)
         elif isinstance(s, L.Allocate):
-            live.append(_placed(s.buffer, loops, machine, env, live))
+            live.append(_placed(s.buffer, loops, machine, env, live, whole))
             yield where, list(live)
             yield from visit(s.body, loops, where)
             live.pop()
@@ -44,9 +47,9 @@ def live_points(program: L.Program, machine: Machine, env: Env) -> Iterator[tupl
     yield from visit(program.body, (), "the start")
 
 
-def program_footprints(program: L.Program, machine: Machine, env: Env) -> tuple[Footprint, ...]:
+def program_footprints(program: L.Program, machine: Machine, env: Env, whole: bool = False) -> tuple[Footprint, ...]:
     """What a program takes of each memory at most, with the buffers that live then and their offsets."""
-    return footprints_at(list(live_points(program, machine, env)), machine)
+    return footprints_at(list(live_points(program, machine, env, whole)), machine)
 
 
 def footprints_at(points: Sequence[tuple[str, list[LiveBuffer]]], machine: Machine) -> tuple[Footprint, ...]:
@@ -63,21 +66,22 @@ def arenas(program: L.Program, machine: Machine, env: Env) -> tuple[dict[str, in
     """Where the buffers in scratchpads lie if one memory holds the arenas of all, by their names; how large that is."""
     starts: dict[str, int] = {}
     size = 0
-    for f in program_footprints(program, machine, env):
+    for f in program_footprints(program, machine, env, whole=True):
         if machine.memory(f.memory).kind == "scratchpad":
             starts[f.memory], size = size, size + align_up(f.arena or 0, PAGE)
     places: dict[str, int] = {}
-    for _, live in live_points(program, machine, env):
+    for _, live in live_points(program, machine, env, whole=True):
         memory = machine.memory(live[-1].memory).name
         if memory in starts:
             places[live[-1].name] = starts[memory] + (live[-1].offset or 0)
     return places, size
 
 
-def _placed(b: L.Buffer, loops: Loops, machine: Machine, env: Env, live: list[LiveBuffer]) -> LiveBuffer:
+def _placed(b: L.Buffer, loops: Loops, machine: Machine, env: Env, live: list[LiveBuffer], whole: bool) -> LiveBuffer:
     assert b.size is not None
     memory = machine.memory(b.memory)
-    size = largest(b.size, loops, env, b.name) * b.dtype.bytes // b.slots
+    part = memory.per == "element" and not whole and b.own is not None
+    size = largest(b.own if part else b.size, loops, env, b.name) * b.dtype.bytes // b.slots
     made = LiveBuffer(b.name, b.memory, size, b.slots, _instances(memory, loops, machine, env))
     taken, start = memory.aligned(size) * b.slots * made.copies, 0
     for other in sorted((o for o in live if machine.memory(o.memory) is memory), key=lambda o: o.offset or 0):

@@ -45,7 +45,9 @@ class Buffer:
 
     `size` is the number of elements of a temporary, all `slots` of a ring together (an index node; constant where
     the bounds allow it),
-    `argument` the position in the kernel's data pointers (None for a temporary).
+    `argument` the position in the kernel's data pointers (None for a temporary). In memories that each element of an array
+    has for itself, a buffer around spatial loops is spread over elements: `spread` has the extent of each such loop and how
+    far an index on each axis moves with it, `own` the elements that one of them has.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Buffer:
     argument: int | None = None
     writable: bool = True
     slots: int = 1
+    spread: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    own: Node | None = None
 
     def __repr__(self) -> str:
         return f"Buffer({self.name})"

@@ -7,6 +7,7 @@ once is loaded once (multicast), and what they store at once to one place is add
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from tilewright.codegen.emit.index import Access
 from tilewright.codegen.emit.region import Region, Value
 from tilewright.codegen.sharing import Lane, asked_before, overlaps, rows
 from tilewright.lang import ir, simplify
-from tilewright.lang.ir import Node
+from tilewright.lang.ir import Node, integer
 from tilewright.lang.simplify import from_linear
 
 if TYPE_CHECKING:
@@ -34,8 +35,38 @@ def relayed(stage: str) -> str | None:
 
 def lanes_around(ledger: Ledger, r: Region, b: L.Buffer) -> list[Lane]:
     """The spatial loops inside of which a buffer does not live, but is accessed here."""
+    if ledger.machine.memory(b.memory).per == "element":
+        return []  # each has its own
     around = ledger.array[ledger.outside.get(b, 0) :]
     return [Lane(s.var, *(here(r, n) for n in (s.start, s.stop)), _most(ledger, s)) for s in around]
+
+
+def is_spread(ledger: Ledger, b: L.Buffer) -> bool:
+    """Whether a buffer is in memories of the elements of an array, and is seen from outside of their loops: each element
+    has a part of it, or all."""
+    if not b.spread or ledger.machine.memory(b.memory).per != "element":
+        return False
+    return len(ledger.array) == ledger.outside.get(b, 0)
+
+
+def replicas(b: L.Buffer) -> int:
+    """How many elements have the same."""
+    return math.prod(n for n, c in b.spread if not any(c))
+
+
+def spread_box(ledger: Ledger, r: Region, keys: tuple[Key, Key], whole: tuple[Node, ...]) -> None:
+    """Count, for a box of a buffer that is spread, what all elements have of it (under the second key) instead of the box
+    itself (taken off under the first)."""
+    from tilewright.codegen.emit.values import scalar
+
+    b = keys[0].buffer
+    assert b is not None
+    extents = whole[len(whole) // 2 :]
+    ledger.product(r, keys[0], extents, [scalar(r, e) for e in extents])
+    own: list[Node] = [integer(math.prod(n for n, _ in b.spread))]
+    for axis, e in enumerate(extents):
+        own.append(simplify.sub(e, integer(sum(abs(c[axis]) * (n - 1) for n, c in b.spread))))
+    ledger.product(r, keys[1], own, [scalar(r, e) for e in own])
 
 
 def _most(ledger: Ledger, s: L.For) -> int:

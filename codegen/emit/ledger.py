@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.emit.array import relayed, share_access, share_box
+from tilewright.codegen.emit.array import is_spread, relayed, replicas, share_access, share_box, spread_box
 from tilewright.codegen.emit.conditions import by_data, here, meaning, sayable
 from tilewright.codegen.emit.index import Access
 from tilewright.codegen.emit.region import Region, Value
@@ -123,6 +123,8 @@ class Ledger:
         if self.quiet or how == "relay" or (how == "pass" and kind == LOADS):
             return
         first = kind == STORES and (how == "pass" or ".init" in r.stage.partition("{")[0])
+        if is_spread(self, b) and (self.hand is None or not self.hand.transfers):
+            n *= replicas(b)
         self.charge(r, Key(kind, self.where, b, first=first, hand=self._direction()), n, mask)
         if self.hand is None or not self.hand.transfers:
             share_access(self, r, Key(_SHARED[kind], self.where, b, hand=self._direction()), n, mask, a)
@@ -148,6 +150,9 @@ class Ledger:
         """Count what boxes that are copied have in common with those of other elements."""
         for kind, v in ((LOADS, t.source), (STORES, t.target)):
             key = Key(_SHARED[kind], self.where, v.buffer, hand=self._direction())
+            if is_spread(self, v.buffer) and t.whole:
+                spread_box(self, r, (key, replace(key, again=True)), t.whole)
+                continue
             share_box(self, r, (key, replace(key, again=True)), t.whole)
 
     def _conflict(self, b: L.Buffer, a: Access) -> int:

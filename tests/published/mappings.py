@@ -58,6 +58,10 @@ class Mapping:
     def coefficient(self, tensor: str, axis: int, d: str) -> int:
         return AXES[tensor][axis].get(d, None) or (self.stride if d in AXES[tensor][axis] else 0)
 
+    def leaf(self, level: int) -> bool:
+        """Whether each element of the array has such a memory for itself."""
+        return any(x.spatial for x in self.levels[:level]) and not any(x.spatial for x in self.levels[level:])
+
     def whole(self, tensor: str, level: int) -> bool:
         """Whether the tile of a memory never changes, and there is one of it."""
         return not any(k < level and (space or depends(tensor, d)) for k, d, _, space in self.loops())
@@ -88,7 +92,7 @@ def scheduled(m: Mapping, k) -> Schedule:
     for level, d, n, space in m.loops():
         if space:
             axes[f"{m.levels[level].memory}_{d}"] = n
-    below = [x.memory for k, x in enumerate(m.levels) if any(y.spatial for y in m.levels[:k])]
+    below = [x.memory for k, x in enumerate(m.levels) if m.leaf(k)]
     s = k.schedule(machine=machine(*(x.memory for x in m.levels), axes=axes or {"x": 1}, elements=tuple(below)))
     u = s["O.update"]
     names: dict[tuple[int, str, bool], str] = {}
@@ -108,6 +112,7 @@ def scheduled(m: Mapping, k) -> Schedule:
     for level, d, _, space in m.loops():
         if space:
             u.spatial(names[level, d, True], f"{m.levels[level].memory}_{d}")
+    last: dict[str, int | None] = dict.fromkeys("WIO")
     for tensor in "WIO":
         source = tensor
         for level in range(1, len(m.levels)):
@@ -115,7 +120,8 @@ def scheduled(m: Mapping, k) -> Schedule:
             if tensor not in x.keeps:
                 continue
             inside = [key for key in order if key[0] < level]
-            at = max((i for i, (_, d, space) in enumerate(inside) if space or depends(tensor, d)), default=None)
+            at = place_of(m, order, tensor, level, last[tensor])
+            last[tensor] = at
             place = None if at is None else f"O.update.{names[inside[at]]}"
             if tensor == "O":
                 if place is None:
@@ -128,6 +134,19 @@ def scheduled(m: Mapping, k) -> Schedule:
                 made.store_root() if at == 0 else made.store_at(f"O.update.{names[inside[at - 1]]}")
             source = f"{tensor}_{x.memory}"
     return s
+
+
+def place_of(m: Mapping, order: list[tuple[int, str, bool]], tensor: str, level: int, outer: int | None) -> int | None:
+    """The loop at which a tile is copied: the innermost one in time on which it depends. Where nothing but loops in space
+    follows it stands inside of these; what an element keeps while tiles around it move is copied outside of them, for all
+    elements together. Never further out than the tile that it is a part of."""
+    inside = [key for key in order if key[0] < level]
+    at = max((i for i, (_, d, space) in enumerate(inside) if not space and depends(tensor, d)), default=-1)
+    fan = max((i for i, (_, _, space) in enumerate(inside) if space), default=-1)
+    if fan > at and not any(not space for _, _, space in inside[at + 1 : fan]):
+        at = fan
+    at = max(at, -1 if outer is None else outer)
+    return None if at < 0 else at
 
 
 def depends(tensor: str, d: str) -> bool:
