@@ -209,7 +209,7 @@ class Copies:
             return f"(const tw_index[]){{{', '.join(texts)}}}"
 
         def bytes_of(side: Json) -> str:
-            return words([_times(w, e, n) for e in side["strides"]] or [str(n)])
+            return words([times(w, e, n) for e in side["strides"]] or [str(n)])
 
         def address(side: Json) -> str:
             at, name = w.text(side["first"]), w.names["buffer " + side["buffer"]]
@@ -242,7 +242,8 @@ class Copies:
         return out
 
 
-def _times(w: Statements, e: Json, n: int) -> str:
+def times(w: Statements, e: Json, n: int) -> str:
+    """A number of elements in bytes."""
     if "const" in e:
         return str(e["const"] * n)
     return w.text(e) if n == 1 else f"{w.expressions.within(e, 14)} * {n}"
@@ -261,4 +262,4 @@ def _converted(text: str, source: str, target: str) -> str:
     return f"({STORED[target]}){text}"
 
 
-__all__ = ["Copies", "Plan"]
+__all__ = ["Copies", "Plan", "times"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from tilewright.codegen.export.c_expressions import RESERVED, STORED, VALUES, comment, constant, fresh, identifier
-from tilewright.codegen.export.c_statements import INDENT, Statements
+from tilewright.codegen.export.c_statements import INDENT, Statements, unit_hook
 from tilewright.codegen.export.expressions import Json
 from tilewright.codegen.export.touched import mentions, statements, touched
 
@@ -65,9 +65,20 @@ TW_WEAK void tw_release(void *block)
 #endif
 """
 COMPILER = """\
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(TW_COMPILER)
+#define TW_COMPILER
 #pragma GCC optimize ("fp-contract=off") /* products and sums fuse where fma stands, whatever the command line says */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* of buffers that are written before they are read */
+#endif
+"""
+UNIT = """\
+#if !defined(TW_OWN_HOOKS) && !defined({hook}_)
+#define {hook}_
+TW_WEAK int {hook}(const tw_unit_call *call)
+{{
+    (void)call;
+    return 0;
+}}
 #endif
 """
 WEAK = """\
@@ -108,6 +119,8 @@ class _Function:
         for m in document["memories"]:
             self.arenas[m["name"]] = made = fresh([f"{self.symbol[3:]}_{identifier(m['name'])}"], self.taken)
             self.taken.add(made)
+        parts = (s for s in statements(document["body"]) if s["do"] == "section")
+        self.units = list(dict.fromkeys(s["unit"] for s in parts if "unit" in s))
         self.writer = Statements(document, self.names, self.arenas, set(self.taken))
         conditions = document["requirements"]
         self.checks = [self._check(k, r) for k, r in enumerate(conditions)]
@@ -130,6 +143,8 @@ class _Function:
         lines += ["", f'#include "{RUNTIME}"', "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
         lines += [*self._copies(), *self._about()]
         lines += [f"{self._prototype(restrict=False)};"]
+        for unit in self.units:
+            lines += ["", f"int {unit_hook(unit)}(const tw_unit_call *call);"]
         for f in d["functions"]:
             arguments = ", ".join(VALUES[t] for t in f["arguments"]) or "void"
             lines += ["", "/* Yours to define: the kernel calls it. It must depend on its arguments alone. */"]
@@ -152,8 +167,10 @@ class _Function:
         if heap:
             lines += ["#include <stdlib.h>"]
         lines += [""]
-        if "copy" in used or heap:
+        if "copy" in used or heap or self.units:
             lines += [WEAK + "\n".join(([DMA] if "copy" in used else []) + ([ALLOCATE] if heap else [])) + "#endif", ""]
+        for unit in self.units:
+            lines += UNIT.format(hook=unit_hook(unit)).split("\n")
         lines += self._memories()
         for a in d["arguments"]:
             if a["role"] == "const" and a["name"] in touched(d["body"]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.export.c_copies import Copies
+from tilewright.codegen.export.c_copies import Copies, times
 from tilewright.codegen.export.c_expressions import STORED, VALUES, Expressions, comment, fresh, identifier
 from tilewright.codegen.export.expressions import Json
 from tilewright.codegen.export.touched import reads, statements
@@ -51,7 +51,24 @@ class Statements:
 
     def do_section(self, s: Json) -> list[str]:
         said = s["name"] + (f": {s['reason']}" if s.get("reason") else "")
-        return [f"/* {comment(said)} */", *self.body(s["body"])]
+        if s["kind"] != "unit":
+            return [f"/* {comment(said)} */", *self.body(s["body"])]
+        lets = self.lets(s)
+        m, n, k = map(self.text, s["extents"])
+        call = [f"if (!{unit_hook(s['unit'])}(&(tw_unit_call){{", f"{INDENT}.m = {m}, .n = {n}, .k = {k},"]
+        call += [f"{INDENT}.{role} = {self.operand(o)}," for role, o in zip("abc", s["operands"], strict=True)]
+        return [*lets, *call, *self.braced("})) {", s["body"])]
+
+    def operand(self, o: Json) -> str:
+        """A box of a buffer, as units are given it."""
+        name, at = self.names["buffer " + o["buffer"]], self.text(o["first"])
+        place = name if at == "0" else f"({name} + {self.expressions.within(o['first'], 13)})"
+        extents = ", ".join(map(self.text, o["extents"])) or "1"
+        steps = ", ".join(times(self, e, o["element"]) for e in o["strides"]) or "0"
+        return (
+            f"{{(void *){place}, {o['element']}, {max(1, len(o['extents']))}, "
+            f"(const tw_index[]){{{extents}}}, (const tw_index[]){{{steps}}}}}"
+        )
 
     def do_fence(self, s: Json) -> list[str]:
         return []  # there is one thread
@@ -163,6 +180,11 @@ class Statements:
         return [*self.lets(s), *self.copies.whole(s)]
 
 
+def unit_hook(unit: str) -> str:
+    """The function that stands for a unit of the machine."""
+    return f"tw_unit_{identifier(unit)}"
+
+
 def short_names(var: str) -> list[str]:
     """C names for a loop variable, the shortest first: the schedule's own name where it is free."""
     parts = var.split(".")
@@ -171,4 +193,4 @@ def short_names(var: str) -> list[str]:
     ]
 
 
-__all__ = ["INDENT", "Statements", "short_names"]
+__all__ = ["INDENT", "Statements", "short_names", "unit_hook"]

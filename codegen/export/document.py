@@ -215,8 +215,8 @@ class _Writer:
                 return [self.copy(s, t) for t in transfers]
             case L.Section(kind, name, body):
                 made = {"do": "section", "kind": kind, "name": name}
-                if s.unit:
-                    made["unit"] = s.unit
+                if kind == L.UNIT:
+                    made |= self.unit(s)
                 if s.reason:
                     made["reason"] = s.reason
                 return [{**made, "body": self.body(body)}]
@@ -227,6 +227,17 @@ class _Writer:
                     hint="write the stage in the language, or export the parts before and after it as kernels",
                 )  # fmt: skip
         return self.body(s)
+
+    def unit(self, s: L.Section) -> Json:
+        """What a call of a unit is given: the extents of m, n and k, and the boxes of a, b and c."""
+        lets, found = self.values((*s.roles, *(n for v in s.operands for n in (v.first, *v.extents, *v.steps))))
+        at, operands = iter(found[len(s.roles) :]), []
+        for v in s.operands:
+            n = len(v.extents)
+            first, extents, strides = next(at), [next(at) for _ in range(n)], [next(at) for _ in range(n)]
+            side = {"buffer": self.names[v.buffer], "element": v.buffer.dtype.bytes, "first": first}
+            operands.append({**side, "extents": extents, "strides": strides})
+        return {"unit": s.unit, "let": lets, "extents": found[: len(s.roles)], "operands": operands}
 
     def copy(self, s: L.Section, t: L.Transfer) -> Json:
         """A transfer as a descriptor."""

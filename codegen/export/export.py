@@ -19,7 +19,7 @@ from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.lower import Request, lower
 from tilewright.codegen.prepared import registers_of
 from tilewright.codegen.tidy import tidy
-from tilewright.hw import Compute, Dma, Machine, Memory, Provenance, check_capacity, load_machine
+from tilewright.hw import Compute, Dma, Machine, Memory, Provenance, Unit, check_capacity, load_machine
 from tilewright.hw.machine import memory_names
 from tilewright.lang import ir
 from tilewright.lang.binding import check_sizes
@@ -27,7 +27,8 @@ from tilewright.lang.errors import ArgumentError, BoundsError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.build import build_nest
 from tilewright.schedule.check import placed_by
-from tilewright.schedule.nest import Allocation, walk
+from tilewright.schedule.machines import check_state
+from tilewright.schedule.nest import Allocation, LoopNode, walk
 from tilewright.schedule.state import State
 
 FORMS = ("json", "c")
@@ -109,6 +110,8 @@ def made_document(
     given = machine if machine is not None else getattr(schedule, "machine", None)
     on = load_machine(given) if isinstance(given, str) else given
     full = completed(p, schedule, mode, None if on is None else registers_of(on))
+    if on is not None:
+        check_state(full.state, on)
     known = on or any_machine(full.state, mode)
     classes = (CONTIGUOUS,) * len(argument_roles(p))
     symbol = abi.symbol(p.name, "export")
@@ -137,10 +140,14 @@ def any_machine(state: State, mode: str) -> Machine:
     inner = [m for m in dict.fromkeys(s.memory for s in storages) if m not in ("main", "reg")]
     kinds = {"main": "main", **dict.fromkeys(inner, "scratchpad"), "reg": "registers"}
     memories = tuple(Memory(name, kind, None, 1.0, 1.0) for name, kind in kinds.items())
+    loops = (n for n in walk(build_nest(state, mode).body) if isinstance(n, LoopNode))
+    called = dict.fromkeys(n.call.unit for n in loops if n.call is not None)
+    operands = dict.fromkeys("abc", "main")
+    units = tuple(Unit(name, {}, dict.fromkeys("abc", "f32"), operands, 1.0) for name in called)
     engine = Dma("dma", tuple(combinations(("main", *inner), 2)), 1.0)
     about = "memories as a schedule names them, and an engine between any two"
     return Machine(
-        "any", about, 1.0, memories, Compute({}), (engine,), (), (), {}, Provenance("made for an export", "assumed")
+        "any", about, 1.0, memories, Compute({}), (engine,), (), units, {}, Provenance("made for an export", "assumed")
     )
 
 

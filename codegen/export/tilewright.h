@@ -83,6 +83,14 @@ typedef struct tw_operand {
     const tw_index *strides;
 } tw_operand;
 
+/* One call of a unit of the machine: c[m, n] += a[m, k] * b[k, n], the products of one element in the order of k. Boxes have
+ * the axes of their tensors, of which some have extent 1. `tw_unit_NAME` does it and returns 1, or returns 0: then the loops
+ * that follow the call do it, which is what the weak definition leads to. */
+typedef struct tw_unit_call {
+    tw_index m, n, k;
+    tw_operand a, b, c;
+} tw_unit_call;
+
 /* Hints: what is read or written soon. */
 #ifndef TW_PREFETCH
 #if defined(__GNUC__)

@@ -24,7 +24,9 @@ from tests.schedule.random_schedules import grow
 from tests.schedule.test_random_rings import SIZES, pick, try_
 from tests.strategies import expression_cases, sum_cases
 from tilewright.codegen.compile import completed
+from tilewright.codegen.export import execute
 from tilewright.codegen.export.export import made_document
+from tilewright.codegen.export.touched import statements
 from tilewright.schedule.schedule import Schedule
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -293,3 +295,41 @@ def test_names_that_mean_something_in_c(tmp_path: Path) -> None:
     values = {"A": RNG.standard_normal((3, 5)).astype(np.float32), "int64_t": np.float32(0.3),
               "fmaf": RNG.standard_normal(5).astype(np.float32)}  # fmt: skip
     check([job("names", s, values, "contract", False)], tmp_path)
+
+
+UNIT = """
+    #include "tilewright.h"
+    int64_t calls;
+    int tw_unit_mma(const tw_unit_call *u)
+    {
+        calls++;
+        for (tw_index m = 0; m < u->m; m++)
+            for (tw_index n = 0; n < u->n; n++)
+                for (tw_index k = 0; k < u->k; k++) {
+                    uint32_t *c = (uint32_t *)((char *)u->c.first + m * u->c.strides[0] + n * u->c.strides[1]);
+                    *c += *(uint32_t *)((char *)u->a.first + m * u->a.strides[0] + k * u->a.strides[1])
+                        * *(uint32_t *)((char *)u->b.first + k * u->b.strides[0] + n * u->b.strides[1]);
+                }
+        return 1;
+    }
+"""
+
+
+@pytest.mark.parametrize("by_unit", [False, True])
+def test_units_are_hooks_with_the_loops_behind_them(tmp_path: Path, by_unit: bool) -> None:
+    def unit(s: Schedule) -> None:
+        C = s["C.update"].tile("i", "j", "io", "jo", "ii", "ji", 4, 8).split("k", "ko", "ki", 3)
+        C.reorder("io", "jo", "ko", "ii", "ji", "ki").tensorize("ii", "mma")
+        s.cache_read("A", at="C.update.ko", memory="spm")
+        s.cache_write("C", at="C.update.jo", memory="spm")
+
+    jobs = list(of("matmul", unit))
+    for j in jobs:
+        (found,) = {s["unit"] for s in statements(j.document["body"]) if s.get("kind") == "unit"}
+        assert found == "mma"
+        copy = j.call.copied()
+        assert execute(j.document, copy.arrays, copy.sizes) is None and j.expected is not None
+        assert same(copy.results()[0], j.expected[0])
+    library = check(jobs, tmp_path, sources=[UNIT] if by_unit else ())
+    if by_unit:  # M 9, N 13, K 7, for each of the two
+        assert ctypes.c_int64.in_dll(library.library, "calls").value == 2 * 3 * 2 * 3
