@@ -14,6 +14,7 @@ from tilewright.codegen.places import ONE, Place, strides_of
 from tilewright.lang import ir, simplify
 from tilewright.lang.func import Tensor
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.types import DType
 from tilewright.schedule import nest as N
 
 ZERO = L.ZERO
@@ -73,6 +74,8 @@ def _pairs(m: N.Assign, find: Find) -> Iterator[tuple[Place, Place]]:
         source, target = find(*load.attr), find(m.tensor, k)
         if source is None or target is None:
             raise _NotPlainError("what it copies has no place of its own")
+        if not _converts(v, source.buffer.dtype, target.buffer.dtype):
+            raise _NotPlainError("its values are converted on the way")
         yield source, target
 
 
@@ -81,6 +84,15 @@ def _moved(v: Node) -> Node | None:
     while v.op in ("cast", "round_to"):
         v = v.args[0]
     return v if v.op == "load" else None
+
+
+def _converts(v: Node, source: DType, target: DType) -> bool:
+    """Whether a value is what is read, in the type of the target and through no other."""
+    if v.op == "load":
+        return True
+    if v.args[0].op != "load":
+        return False
+    return v.attr is target if v.op == "round_to" else source is not target and v.dtype is target.compute
 
 
 def _transfers(n: N.Produce, assigns: list[N.Assign], find: Find) -> Iterator[L.Transfer]:

@@ -103,11 +103,22 @@ def next_phase(m, frame, work, time):
     m[frame + L.F_COUNT] += 1
     m[frame + L.F_BEGAN] += time
     m[L.CLOCK] = m[frame + L.F_BEGAN]
+    hold_back(m)
     m[frame + L.F_MARK] = m[L.RECORDED]
     for c in range(m[L.N_CHANNELS] + m[L.N_ENGINES]):
         line = line_of(m, frame, c)
         m[line + L.F_STORES_2], m[line + L.F_STORES_1] = m[line + L.F_STORES_1], m[line + L.F_STORES]
         m[line + L.F_LOADS], m[line + L.F_STORES] = 0, 0
+
+
+def hold_back(m):
+    """What the core did in an iteration is done for the next one, although its time is the next phase's."""
+    for s in range(m[L.N_SLOTS]):
+        slot = m[L.SLOTS] + L.SLOT_SIZE * s
+        m[slot + L.READY] = min(m[slot + L.READY], m[L.CLOCK])
+        m[slot + L.FREE] = min(m[slot + L.FREE], m[L.CLOCK])
+        m[slot + L.OUTER_READY] = min(m[slot + L.OUTER_READY], m[L.CLOCK])
+        m[slot + L.OUTER_FREE] = min(m[slot + L.OUTER_FREE], m[L.CLOCK])
 
 
 def end_phases(m, loop):

@@ -351,9 +351,17 @@ class Naive:
             stores.append(store)
             work.append(self.m.clock - at)
             phase(p)
+            self.hold_back(begin + sum(times))
         phase(n)
         phase(n + 1)
         self.m.clock = begin + sum(times)
+
+    def hold_back(self, now: int) -> None:
+        """The core does one iteration after the other, although an iteration's time is that of the next phase."""
+        for slot in self.m.slots.values():
+            for events in (slot.tile_writes, slot.outer_writes, slot.tile_uses, slot.outer_reads):
+                for e in events:
+                    e.done = min(e.done, now)
 
     # Sections
 
