@@ -208,7 +208,8 @@ class Naive:
             case T.Life(buffer, body):
                 for k in range(self.table.buffers[buffer].slots):
                     slot = self.m.slots[(buffer, k)] = Slot()
-                    slot.tile_uses.append(Work(self.m.clock))
+                    slot.tile_uses.append(Work(self.m.clock))  # nothing happens before it is there
+                    slot.tile_writes.append(Work(self.m.clock))
                 self.m.boxes[buffer] = []
                 self.m.floors[buffer] = 0
                 self.step(body)
