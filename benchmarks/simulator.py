@@ -17,6 +17,8 @@ CASES = {
     "simulator-caches-tiles": "the same with the default schedule at 1024: vectors, register tiles, many misses",
     "simulator-caches-stencil": "the same for a 5-point stencil over 2000 x 2002 f64",
     "simulator-caches-estimate": "one estimate of the misses of matmul 1024 in `generic-avx2`, lowered before",
+    "simulator-skeleton": "the account of matmul 1024 without data: tiles of 256, 64 and 16 through three scratchpads",
+    "simulator-skeleton-tails": "the same at 1000 x 1031 x 1000, where nothing comes out even",
     "simulator-cache-ranks": "rank correlation of estimate and exact misses, 200 random schedules (only if named)",
 }
 LONG = frozenset(("simulator-cache-ranks",))
@@ -133,6 +135,24 @@ def _estimate(rounds: int) -> Figure:
     return Figure("simulator-caches-estimate", 1e3 * statistics.median(taken[1:]), "ms", 50, False, details)
 
 
+def _skeleton(name: str, sizes: dict[str, int], rounds: int) -> Figure:
+    """`kernel.account` with time and the annotated nest, once the schedule is lowered."""
+    from benchmarks.skeleton_levels import levels
+    from tilewright.codegen.prepared import prepare
+
+    kernel, schedule, machine = levels()
+    taken = []
+    for _ in range(max(5, rounds) + 1):
+        start = time.perf_counter()
+        kernel.account(schedule, machine=machine, sizes=sizes)
+        taken.append(time.perf_counter() - start)
+    prepared = prepare(kernel.pipeline(), schedule, machine, "contract")
+    start = time.perf_counter()
+    prepared.result(sizes)
+    details = {"first ms (with lowering)": 1e3 * taken[0], "engine alone ms": 1e3 * (time.perf_counter() - start)}
+    return Figure(name, 1e3 * statistics.median(taken[1:]), "ms", 10, False, details)
+
+
 def _ranks(rounds: int) -> Figure:
     from benchmarks.cache_ranks import ranks
 
@@ -150,5 +170,7 @@ _MEASURES: dict[str, Callable[[int], Figure]] = {
     "simulator-caches-tiles": lambda n: _rate("simulator-caches-tiles", _tiles, n),
     "simulator-caches-stencil": lambda n: _rate("simulator-caches-stencil", _plain_stencil, n),
     "simulator-caches-estimate": _estimate,
+    "simulator-skeleton": lambda n: _skeleton("simulator-skeleton", {"M": 1024, "N": 1024, "K": 1024}, n),
+    "simulator-skeleton-tails": lambda n: _skeleton("simulator-skeleton-tails", {"M": 1000, "N": 1031, "K": 1000}, n),
     "simulator-cache-ranks": _ranks,
 }

@@ -80,8 +80,8 @@ def arenas(program: L.Program, machine: Machine, env: Env) -> tuple[dict[str, in
 def _placed(b: L.Buffer, loops: Loops, machine: Machine, env: Env, live: list[LiveBuffer], whole: bool) -> LiveBuffer:
     assert b.size is not None
     memory = machine.memory(b.memory)
-    part = memory.per == "element" and not whole and b.own is not None
-    size = largest(b.own if part else b.size, loops, env, b.name) * b.dtype.bytes // b.slots
+    size = b.own if memory.per == "element" and not whole and b.own is not None else b.size
+    size = largest(size, loops, env, b.name) * b.dtype.bytes // b.slots
     made = LiveBuffer(b.name, b.memory, size, b.slots, _instances(memory, loops, machine, env))
     taken, start = memory.aligned(size) * b.slots * made.copies, 0
     for other in sorted((o for o in live if machine.memory(o.memory) is memory), key=lambda o: o.offset or 0):

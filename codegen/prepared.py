@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -43,7 +43,7 @@ class Prepared:
     machine: Machine
     mode: str
     placed: Callable[[Footprint], Location | None] = lambda footprint: None
-    propose: Callable[[str, Mapping[str, Any]], Iterable[Proposal]] = lambda memory, env: ()
+    propose: Callable[[str, Mapping[str, Any]], tuple[Proposal, ...]] = lambda memory, env: ()
     _encoded: dict[str | None, Encoded] = field(default_factory=dict)
 
     @cached_property

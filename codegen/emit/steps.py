@@ -66,7 +66,8 @@ RINGS = (E.STEP_RING, E.STEP_TURN, E.STEP_RINGS_END)
 @contextmanager
 def _only(r: Region, condition: str) -> Iterator[None]:
     inside, after = r.f.label("begun"), r.f.label("over")
-    r.captured(ENGINE), r.captured("counters")
+    for name in (ENGINE, "counters"):
+        r.captured(name)  # known before the branch
     r.f.branch(condition, inside, after)
     r.f.begin(inside)
     yield

@@ -44,7 +44,7 @@ def test_rings(seed: int) -> None:
     s = drawn(seed)
     if s is None or asks_more_of_rings(s):
         return
-    sizes = {n: v for n, v in {"M": 3 + r.randrange(7), "N": 3 + r.randrange(7), "K": r.randrange(5)}.items()}
+    sizes = {"M": 3 + r.randrange(7), "N": 3 + r.randrange(7), "K": r.randrange(5)}
     sizes = {n: v for n, v in sizes.items() if n in s.pipeline.sizes}
     state = complete(s, "contract").state
     agree(s.pipeline, state, staged(state, r.randrange), a_machine(r.randrange), sizes)
