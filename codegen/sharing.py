@@ -119,13 +119,17 @@ def _farthest(k: int, extent: int, forms: tuple[Row, ...], reach: Row) -> int:
     return min([extent - 1, *own, *([] if any(f[k] for f in forms) else [1])])
 
 
+def _moved(d: Row, array: Sequence[Lane]) -> dict[Node, Node]:
+    return {x.var: simplify.sub(x.var, integer(k)) for x, k in zip(array, d, strict=True) if k}
+
+
 def partner(d: Row, array: Sequence[Lane]) -> Node:
     """Whether an element has a partner at a distance before it."""
-    moved = {x.var: simplify.sub(x.var, integer(k)) for x, k in zip(array, d, strict=True)}
+    moved = _moved(d, array)
     out: Node = ir.TRUE
     for x, k in zip(array, d, strict=True):
         start, stop = ir.substitute((x.start, x.stop), moved)
-        at = moved[x.var]
+        at = moved.get(x.var, x.var)
         if k > 0 or start is not x.start:
             out = simplify.conjunction(out, simplify.compare("ge", at, start))
         if k < 0 or stop is not x.stop:
@@ -168,8 +172,12 @@ def overlaps(
             continue
         factors = []
         for axis, e in enumerate(lengths):
-            shifts = [0, *(apart[axis] for _, apart in some)]
-            factors.append(simplify.sub(e, integer(max(shifts) - min(shifts))))
+            ends = e  # of what they have in common, from the corner of this element's box
+            for d, apart in some:
+                (before,) = ir.substitute((e,), _moved(d, array))
+                ends = simplify.minimum(ends, simplify.sub(before, integer(apart[axis])))
+            starts = max(0, *(-apart[axis] for _, apart in some))
+            factors.append(simplify.sub(ends, integer(starts)))
         out.append((-1 if len(some) % 2 == 0 else 1, condition, tuple(factors)))
     return out
 
