@@ -28,7 +28,6 @@ _LEAST = 24  # columns that the nest itself keeps
 _BAR = 10
 _LISTED = 4  # waits that are named below the nest
 _LOOPS = ("loop", "parallel", "spatial")
-_UNCOUNTED = ("buffer", "if", "store")
 # ANSI: what runs is green, what waits red, what hides behind work is dim.
 _BOLD, _DIM, _GREEN, _RED, _OFF = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
@@ -108,11 +107,11 @@ class AnnotatedNest:
     def remarks(self) -> tuple[str, ...]:
         """The largest waits, with the place and the buffer, and what the columns mean."""
         total = self.time.cycles
-        largest = sorted(self.time.stalls, key=lambda s: -s.cycles)[:_LISTED]
+        largest = sorted((s for s in self.time.stalls if s.cycles > 0), key=lambda s: -s.cycles)[:_LISTED]
         listed = [
             f"{humane.share(s.cycles / total):>5}  {s.cause:<8} {_place(s.section, s.buffer)}"
-            for s in largest
-            if s.cycles > 0
+            for k, s in enumerate(largest)
+            if k == 0 or s.cycles >= 0.005 * total
         ]
         notes = [f"note: {note}" for note in self.account.notes]
         if any(line.kind == "copy" and not line.waiting and line.transfer for line in self.time.lines):
@@ -178,10 +177,12 @@ def _rows(time: Time, memories: tuple[str, ...]) -> Iterator[Row]:
 
 
 def _trips(line: Line) -> str:
-    """`8` iterations, `64 x 8` where a loop was begun 64 times, `64` visits of what is no loop."""
-    if line.kind in _UNCOUNTED or not line.visits:
-        return "" if line.kind in _UNCOUNTED else "never"
-    if line.kind not in _LOOPS:
+    """`8` iterations, `64 x 8` where a loop was begun 64 times, `64` copies."""
+    if line.kind not in (*_LOOPS, "copy"):
+        return ""
+    if not line.visits:
+        return "never"
+    if line.kind == "copy":
         return humane.count(line.visits)
     each = line.trips / line.visits
     return humane.count(each) if line.visits == 1 else f"{humane.count(line.visits)} x {humane.count(each)}"

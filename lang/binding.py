@@ -264,6 +264,11 @@ def check_sizes(p: Pipeline, sizes: Mapping[str, int]) -> None:
     _Sizes(p, sizes)
 
 
+def check_all_sizes(p: Pipeline, sizes: Mapping[str, int]) -> None:
+    """As `check_sizes`, where there are no arrays that would say the sizes that are not given."""
+    _Sizes(p, sizes).solve({})
+
+
 class _Sizes:
     """Solves the sizes from the extents of the arrays; remembers where each was found."""
 
@@ -282,7 +287,7 @@ class _Sizes:
             self._set(name, int(value), "sizes=")
 
     def solve(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-        todo = [(q, k) for q in self.p.arrays for k in range(q.ndim)]
+        todo = [(q, k) for q in self.p.arrays if q.name in arrays for k in range(q.ndim)]
         todo.sort(key=lambda t: t[0].extents[t[1]].op != "size")  # plain sizes first: their messages are the clearest
         while todo:
             left = [t for t in todo if not self._one(*t, arrays[t[0].name].shape[t[1]])]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.hw import Account, Machine
-from tilewright.kernels import Kernel, check_mode, from_pipeline
+from tilewright.hw import Account, Machine, SimulationError
+from tilewright.kernels import Kernel, check_mode
 from tilewright.schedule.causes import refuse
 from tilewright.schedule.machines import as_machine
 from tilewright.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
+    from tilewright.codegen.prepared import Prepared
     from tilewright.schedule.state import State
 
 
@@ -27,9 +28,10 @@ def as_schedule(given: Any) -> Schedule:
 def account_of(
     schedule: Schedule, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: Mapping[str, Any] | None = None
 ) -> Account:
-    """The account of a schedule, completed by the default one."""
-    kernel = from_pipeline(schedule.pipeline, check_mode(mode))
-    return kernel.simulate(schedule, machine=machine, sizes=sizes, mode=mode, inputs=inputs).account
+    """The account of a schedule, completed by the default one: from its skeleton, or where that can't be from a run."""
+    from tilewright.codegen.prepared import prepare
+
+    return _account(prepare(schedule.pipeline, schedule, machine, check_mode(mode)), sizes, inputs)
 
 
 def account_of_state(
@@ -37,9 +39,21 @@ def account_of_state(
     inputs: Mapping[str, Any] | None = None,
 ) -> Account:  # fmt: skip
     """The account of a state as it is, without the default schedule."""
-    from tilewright.codegen.simulate import run
+    from tilewright.codegen.prepared import Prepared
 
-    return run(schedule.pipeline, state, machine, sizes, mode, dict(inputs or {})).account
+    return _account(Prepared(schedule.pipeline, state, machine, check_mode(mode)), sizes, inputs)
+
+
+def _account(prepared: Prepared, sizes: Mapping[str, int], inputs: Mapping[str, Any] | None) -> Account:
+    from tilewright.codegen.account import of_skeleton
+    from tilewright.codegen.simulate import execute
+
+    try:
+        return of_skeleton(prepared, sizes)
+    except SimulationError as e:
+        if e.code != "skeleton.data":
+            raise
+    return execute(prepared, sizes, dict(inputs or {})).account
 
 
 __all__ = ["account_of", "account_of_state", "as_machine", "as_schedule"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.hw import Account, Machine, humane
 from tilewright.hw.render.tables import Table
 from tilewright.hw.variants import figure_names, figure_text
-from tilewright.lang.binding import check_sizes
+from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.schedule.schedule import Schedule
 from tilewright.views.accounts import account_of, as_machine, as_schedule
@@ -180,14 +180,14 @@ def compare(
                 "two machines run one schedule, and none is given", "schedule=..., or a kernel for the default one"
             )
         s = as_schedule(schedule)
-        check_sizes(s.pipeline, sizes)
+        check_all_sizes(s.pipeline, sizes)
         one, other = as_machine(a, s), as_machine(b, s)
         left, right = (account_of(s, m, sizes, mode, inputs) for m in (one, other))
         return _made(names or _apart(one.name, other.name), machine_lines(one, other), left, right)
     if not isinstance(a, (Machine, str, Account)) and not isinstance(b, (Machine, str, Account)):
         first, second = as_schedule(a), as_schedule(b)
         for s in (first, second):
-            check_sizes(s.pipeline, sizes)
+            check_all_sizes(s.pipeline, sizes)
         left, right = (account_of(s, as_machine(machine, s), sizes, mode, inputs) for s in (first, second))
         return _made(names or ("a", "b"), schedule_lines(first, second), left, right)
     raise _wrong(f"{a!r:.40} and {b!r:.40} are nothing to compare", "two schedules, two machines, or two accounts")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import Account, CapacityError, Footprint, Machine, SimulationError, humane
 from tilewright.hw.render.tables import Table, columns
-from tilewright.lang.binding import check_sizes
+from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.errors import ScheduleError
 from tilewright.schedule.check import check
 from tilewright.schedule.directive import Directive
@@ -205,12 +205,12 @@ def explain(
     Raises MachineError, SimulationError `simulation.machine` (no machine is said), ScheduleError for a schedule that is
     not legal as a whole, ArgumentError for wrong sizes.
     """
-    from tilewright.codegen.simulate import registers_of
+    from tilewright.codegen.prepared import registers_of
     from tilewright.schedule.default import complete
 
     own = as_schedule(schedule)
     on = as_machine(machine, own)
-    check_sizes(own.pipeline, sizes)
+    check_all_sizes(own.pipeline, sizes)
     full = complete(own, mode, registers_of(on))
     full.check(capacity=False)
     measure = _Measure(full, on, sizes, mode, inputs)

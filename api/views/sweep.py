@@ -20,7 +20,7 @@ from tilewright.hw import Account, CapacityError, Machine, SimulationError, huma
 from tilewright.hw.fields import show_bytes
 from tilewright.hw.render.tables import Table
 from tilewright.hw.variants import changed, figure
-from tilewright.lang.binding import check_sizes
+from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.schedule.schedule import Schedule
 from tilewright.views.accounts import account_of, as_machine, as_schedule
@@ -221,7 +221,7 @@ def sweep(
     """
     own = as_schedule(schedule)
     on = as_machine(machine, own)
-    check_sizes(own.pipeline, sizes)
+    check_all_sizes(own.pipeline, sizes)
     names, values = _combined(over, zipped)
     if cost and cost not in names:
         raise _wrong(f"the cost {cost} is none of the figures that are swept", f"they are {', '.join(names)}")
