@@ -208,7 +208,7 @@ class Transfer:
         n = len(self.source.nodes)
         m = n + len(self.target.nodes)
         views = self.source.replaced(nodes[:n]), self.target.replaced(nodes[n:m])
-        return Transfer(*views, self.asynchronous, *nodes[m : m + 2], nodes[m + 2 :])
+        return Transfer(*views, self.asynchronous, nodes[m], nodes[m + 1], nodes[m + 2 :])
 
 
 @dataclass(frozen=True, eq=False, slots=True)

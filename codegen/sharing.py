@@ -36,9 +36,8 @@ class Lane:
     most: int
 
 
-def rows(indices: Sequence[Node], array: Sequence[Lane]) -> tuple[Row, ...] | None:
-    """The linear forms of which equal values mean equal indices; None where an index is not known to be the same for
-    any two elements (it depends on data that are read there by the element itself)."""
+def rows(indices: Sequence[Node], array: Sequence[Lane]) -> tuple[Row, ...]:
+    """The linear forms of which equal values mean equal indices."""
     found: dict[object, dict[Node, int]] = {}
     variables = {x.var for x in array}
     for k, n in enumerate(indices):

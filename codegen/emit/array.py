@@ -38,7 +38,7 @@ def lanes_around(ledger: Ledger, r: Region, b: L.Buffer) -> list[Lane]:
     if ledger.machine.memory(b.memory).per == "element":
         return []  # each has its own
     around = ledger.array[ledger.outside.get(b, 0) :]
-    return [Lane(s.var, *(here(r, n) for n in (s.start, s.stop)), _most(ledger, s)) for s in around]
+    return [Lane(s.var, here(r, s.start), here(r, s.stop), _most(ledger, s)) for s in around]
 
 
 def is_spread(ledger: Ledger, b: L.Buffer) -> bool:
