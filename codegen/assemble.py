@@ -114,22 +114,21 @@ def traffic(c: Counted, of: Mapping[str, str]) -> tuple[Traffic, ...]:
 
 
 def by_hand(c: Counted, of: Mapping[str, str]) -> Iterator[CopyStream]:
-    """The copies that cores did, and why."""
+    """The copies that cores did where an engine might have, and why; what goes to registers or comes from them is none."""
     begun = {(k.section, k.name): n for k, n in c.of(HANDS)}
     moved = {(k.section, k.name): n for k, n in c.of(MOVED)}
+    seen: set[tuple[int | None, str]] = set()
     for s in L.walk(c.ledger.program.body):
-        if not isinstance(s, L.Section) or s.kind != L.COMPUTE:
-            continue
-        seen: set[str] = set()
-        for h in L.walk(s.body):
-            at = (s.number, h.name) if isinstance(h, L.Section) else None
-            if isinstance(h, L.Section) and h.kind == L.HAND and at in begun and h.name not in seen:
-                seen.add(h.name)
-                source, target = _ends(h)
+        for h in L.walk(s.body) if isinstance(s, L.Section) and s.kind == L.COMPUTE else ():
+            if not isinstance(h, L.Section) or h.kind != L.HAND:
+                continue
+            at, buffers = (s.number, h.name), _ends(h)
+            source, target = (c.machine.memory(b.memory) for b in buffers)
+            if at in begun and at not in seen and "registers" not in (source.kind, target.kind):
+                seen.add(at)
                 yield CopyStream(
-                    h.name, of.get(target.name, tensor_name(target)), c.machine.memory(source.memory).name,
-                    c.machine.memory(target.memory).name, copies=begun[at],
-                    bytes=moved.get(at, 0) * target.dtype.bytes, reason=h.reason,
+                    h.name, of.get(buffers[1].name, tensor_name(buffers[1])), source.name, target.name, copies=begun[at],
+                    bytes=moved.get(at, 0) * buffers[1].dtype.bytes, reason=h.reason,
                 )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ class SimulationError(TilewrightError):
     Codes: `skeleton.data` (a trip count depends on data: run it with `simulate`), `dma.by-hand` and `dma.none` (an
     asynchronous copy that no engine can do), `simulation.machine` (the schedule is bound to another machine),
     `simulation.no-time` (an account of counts only is asked what took how long), `caches.none` (the machine has none),
+    `simulation.sync` (cores and copies meet `decoupled` or at a `barrier`), `simulation.size` (how large a buffer is
+    depends on data), `simulation.disagree` (a run and its skeleton differ: a mistake of the library's),
     `estimate.data` (caches can't be estimated where loop bounds depend on data: run it with `simulate`).
     """
 
