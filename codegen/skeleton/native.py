@@ -62,19 +62,17 @@ def _key() -> str:
 
 def _text() -> str:
     """The engine as LLVM's text: what Numba makes of `drive`, and a plain C function around it."""
-    import numba  # only a process that finds no object pays for it
-
-    level = numba.config.OPT
-    numba.config.OPT = type(level)(0)  # LLVM optimises all of it together, later
+    config: Any = importlib.import_module("numba.core.config")  # only a process that finds no object pays for it
+    level = config.OPT
+    config.OPT = type(level)(0)  # LLVM optimises all of it together, later
     try:
         return _compiled()
     finally:
-        numba.config.OPT = level
+        config.OPT = level
 
 
 def _compiled() -> str:
-    import numba
-
+    numba: Any = importlib.import_module("numba")
     pointer = numba.types.CPointer(numba.int64)
     names: dict[str, Any] = {}  # the functions call each other through this one namespace, in which all are compiled
     for name, function in _in_order(names):
