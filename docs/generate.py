@@ -4,6 +4,8 @@ out of date (exit code 1).
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import sys
@@ -54,6 +56,7 @@ def documents() -> dict[Path, str]:
         DOCS / "errors.md": _errors(),
         numerics: before + BEGIN + _ulp_table() + END + after,
         DOCS / "machines.md": _machines(),
+        DOCS / "simulator.md": _with_output(DOCS / "simulator.md"),
         DOCS.parent / "hw" / "account.schema.json": json.dumps(account_schema(), indent=2) + "\n",
     }
 
@@ -114,6 +117,22 @@ def _example(e: Any) -> str:
 
 
 _PLACES = re.compile(r"\S*/(?=[\w.]+\.tw)")  # folders of files
+
+
+_SNIPPETS = re.compile(r"(```python\n(.*?)```\n)(\n```text\n.*?```\n)?", re.DOTALL)
+
+
+def _with_output(page: Path) -> str:
+    """A page whose snippets run in order; a text that follows one directly is what that one prints."""
+    names: dict[str, object] = {"__name__": "snippets"}
+
+    def run(found: re.Match[str]) -> str:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(found[2], page.name, "exec"), names)
+        return found[1] + (f"\n```text\n{printed.getvalue().strip(chr(10))}\n```\n" if found[3] else "")
+
+    return _SNIPPETS.sub(run, page.read_text(encoding="utf-8"))
 
 
 def _ulp_table() -> str:

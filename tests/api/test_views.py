@@ -350,6 +350,15 @@ def test_explain_on_the_command_line(views: Run) -> None:
     assert code == 1 and "does not fit" in out
 
 
+def test_show_on_a_machine_is_the_annotated_nest(views: Run) -> None:
+    code, out, _ = views("show", "--schedule", "staged", "--machine", "toy", *SMALL)
+    assert code == 0 and "cycles (decoupled)" in out and "for ko in 0..(K + 7)//8" in out and "\x1b" not in out
+    assert "kernel matmul" not in out and "waits for" in out
+    code, out, _ = views("show", "--schedule", "staged", "--machine", "toy", *SMALL, "--json")
+    lines = json.loads(out)["account"]["time"]["lines"]
+    assert code == 0 and [x["trips"] for x in lines if x["name"] == "C.update.ko"] == [1]
+
+
 def test_compare_on_the_command_line(views: Run) -> None:
     code, out, _ = views("compare", "--schedule", "staged", "--schedule", "large", "--machine", "toy", *SMALL)
     assert code == 0 and "staged" in out and "large" in out and "bytes in spm" in out
@@ -375,6 +384,8 @@ def test_sweep_on_the_command_line(views: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
+        (("show", "--machine", "toy"), "needs the sizes"),
+        (("show", "--machine", "toi", *SMALL), "did you mean toy"),
         (("explain", *SMALL), "no machine is said for matmul"),
         (("explain", "--machine", "toy"), "needs the sizes"),
         (("explain", "--machine", "toi", *SMALL), "did you mean toy"),
