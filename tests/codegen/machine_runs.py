@@ -19,7 +19,16 @@ from tilewright.schedule.state import State
 
 Choose = Callable[[int], int]
 # What a schedule that was not made for a machine need not keep.
-REFUSED = ("dma.by-hand", "dma.none", "simulation.size", "schedule.array", "capacity", "spatial", "sharing")
+REFUSED = (
+    "dma.by-hand",
+    "dma.none",
+    "simulation.size",
+    "schedule.array",
+    "schedule.unit",
+    "capacity",
+    "spatial",
+    "sharing",
+)
 
 
 def roomy(cores: int = 4) -> Machine:
