@@ -4,10 +4,19 @@ from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton.timing import settle_all, slot_of
 
 
+def outer_buffer(m, copy):
+    """The buffer of a copy that is further out."""
+    return m[copy + L.D_SOURCE] if m[copy + L.D_INWARD] != 0 else m[copy + L.D_TARGET]
+
+
 def boxes_of(m, copy):
     """The list of boxes of a copy's outer buffer, or -1 where nobody needs one."""
-    buffer = m[copy + L.D_SOURCE] if m[copy + L.D_INWARD] != 0 else m[copy + L.D_TARGET]
-    return m[m[L.BUFFERS] + L.BUFFER_SIZE * buffer + L.B_BOXES]
+    return m[m[L.BUFFERS] + L.BUFFER_SIZE * outer_buffer(m, copy) + L.B_BOXES]
+
+
+def floor_of(m, copy):
+    """Where it says when the stores into a copy's outer buffer are done whose boxes are forgotten."""
+    return slot_of(m, outer_buffer(m, copy), 0) + L.BOX_FLOOR
 
 
 def write_box(m, number, box):
@@ -82,7 +91,7 @@ def wait_for_boxes(m, number, ready):
         return ready
     own = boxes + L.BOXES_FIRST + L.BOX_SIZE * L.MAX_BOXES
     write_box(m, number, own)
-    ready = max(ready, m[boxes + L.BOXES_FLOOR])
+    ready = max(ready, m[floor_of(m, m[L.COPIES] + L.COPY_SIZE * number)])
     for i in range(m[boxes + L.BOXES_COUNT]):
         box = boxes + L.BOXES_FIRST + L.BOX_SIZE * i
         # Stores of one place are on one channel and in order.
@@ -103,8 +112,9 @@ def forget_boxes(m, buffer):
     boxes = m[at + L.B_BOXES]
     if boxes >= 0:
         m[boxes + L.BOXES_COUNT] = 0
+        floor = slot_of(m, buffer, 0) + L.BOX_FLOOR
         for i in range(m[at + L.B_SLOTS]):
-            m[boxes + L.BOXES_FLOOR] = max(m[boxes + L.BOXES_FLOOR], m[slot_of(m, buffer, i) + L.OUTER_READY])
+            m[floor] = max(m[floor], m[slot_of(m, buffer, i) + L.OUTER_READY])
 
 
 def keep_box(m, number):
@@ -120,7 +130,8 @@ def keep_box(m, number):
             box = boxes + L.BOXES_FIRST + L.BOX_SIZE * i
             if m[box + L.X_DONE] < m[at + L.X_DONE]:
                 at = box
-        m[boxes + L.BOXES_FLOOR] = max(m[boxes + L.BOXES_FLOOR], m[at + L.X_DONE])
+        floor = floor_of(m, m[L.COPIES] + L.COPY_SIZE * number)
+        m[floor] = max(m[floor], m[at + L.X_DONE])
     else:
         m[boxes + L.BOXES_COUNT] += 1
     write_box(m, number, at)

@@ -83,7 +83,7 @@ def skip_slots(m, loop, saved, period, times):
         for s in range(slots):
             slot = slot_of(m, number, s + turn * period)
             if turn > 0 or m[slot + L.TOUCHED] > stamp:
-                for k in (L.READY, L.FREE, L.OUTER_READY, L.OUTER_FREE):
+                for k in (L.READY, L.FREE, L.OUTER_READY, L.OUTER_FREE, L.BOX_FLOOR):
                     later(m, slot + k, m[place + k], delta * times, delta)
             place += L.SLOT_SIZE
         turn_slots(m, number, turn * period * times % slots)

@@ -119,11 +119,12 @@ BUFFER_SIZE = 4
 # Slots. READY: last written as a tile (a copy from further out, a section). FREE: last used as a tile. OUTER_READY: last
 # written by a copy from further in. OUTER_FREE: last read by a copy to further in. With the cause of a wait for each (0: no
 # copy) and its issue ticks. PENDING_*: stores that are not placed in time yet, out of or into the slot.
+# BOX_FLOOR, of a buffer's first slot: when the stores into it are done whose boxes are forgotten.
 (
     READY, READY_CAUSE, READY_ISSUE, FREE, FREE_CAUSE, FREE_ISSUE, OUTER_READY, OUTER_READY_ISSUE, OUTER_FREE,
-    OUTER_FREE_ISSUE, PENDING_OUT, PENDING_IN, TOUCHED,
-) = range(13)  # fmt: skip
-SLOT_SIZE = 13
+    OUTER_FREE_ISSUE, PENDING_OUT, PENDING_IN, BOX_FLOOR, TOUCHED,
+) = range(14)  # fmt: skip
+SLOT_SIZE = 14
 NO_COPY, LOAD, STORE = range(3)
 
 # What a loop touches of buffers: buffer, and whether its slots decide when copies start (1 as targets, 2 as sources)
@@ -154,9 +155,9 @@ OF_MACHINE, OF_CORE, OF_ELEMENT = range(3)
 
 MODE_SERIAL, MODE_PARALLEL, MODE_SPATIAL = range(3)
 
-# Boxes of a buffer that stores write: how many, when the forgotten ones are done, and each (one more for who asks): done
+# Boxes of a buffer that stores write: how many, and each (one more for who asks): done
 # (-1: not placed yet), copy, rank, first, and an extent and a stride an axis
-BOXES_COUNT, BOXES_FLOOR, BOXES_FIRST = range(3)
+BOXES_COUNT, BOXES_FIRST = range(2)
 MAX_BOXES = 64
 MAX_RANK = 12
 X_DONE, X_COPY, X_RANK, X_FIRST, X_DIMS = range(5)

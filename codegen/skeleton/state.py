@@ -142,7 +142,7 @@ def same_engine(m, engine, saved, delta, low):
 def same_slot(m, slot, saved, delta, low):
     for k in range(L.TOUCHED):
         then, now = m[saved + k], m[slot + k]
-        if k == L.READY or k == L.FREE or k == L.OUTER_READY or k == L.OUTER_FREE:
+        if k == L.READY or k == L.FREE or k == L.OUTER_READY or k == L.OUTER_FREE or k == L.BOX_FLOOR:
             if not agrees(then, now, delta, low):
                 return False
         elif then != now:

@@ -167,7 +167,6 @@ def start_life(m, buffer):
         touch(m, slot + L.TOUCHED)
     if m[at + L.B_BOXES] >= 0:
         m[m[at + L.B_BOXES] + L.BOXES_COUNT] = 0
-        m[m[at + L.B_BOXES] + L.BOXES_FLOOR] = 0
 
 
 def last_use(m, buffer):
