@@ -207,7 +207,8 @@ def _made(names: tuple[str, str], lines: Sequence[Pair], a: Account, b: Account)
     for key in _merged(list(left), list(right)):
         one, other = left.get(key), right.get(key)
         unit = (one or other).unit  # type: ignore[union-attr]  # a key is of one of them
-        rows.append(Row(*key, unit, None if one is None else one.value, None if other is None else other.value))
+        a_value, b_value = (None if f is None else f.value for f in (one, other))
+        rows.append(Row(key[0], key[1], unit, a_value, b_value))
     return Comparison(names, tuple(lines), tuple(rows), (a, b))
 
 
