@@ -196,11 +196,11 @@ class Model:
         if sum(x.count for x in touched.values()) < self.ways:
             return Taken((np.zeros(1, np.int64),), {})  # no set has too many
         each = {t: x.on_sets(self.sets) for t, x in touched.items()}
-        once = sum(each.values())
+        once = np.sum(list(each.values()), axis=0)
         if not around or sum(int(x.max()) for x in each.values()) < self.ways or once.min() > self.ways:
             return Taken((once,), {})
         moved = {t: self._moved(next(p for p in between if t in of(p)), t, around) % self.sets for t in each}
-        lines = tuple(sum(np.roll(each[t], int(moved[t][k])) for t in each) for k in range(_MOMENTS))
+        lines = tuple(np.sum([np.roll(each[t], int(moved[t][k])) for t in each], axis=0) for k in range(_MOMENTS))
         return Taken(lines, moved)
 
     def _moved(self, part: Part, tensor: str, around: Loops) -> np.ndarray:
