@@ -8,14 +8,14 @@ from typing import Any
 
 from tilewright.codegen import assemble
 from tilewright.codegen.assemble import Counted
+from tilewright.codegen.intervals import intervals
 from tilewright.codegen.lines import Costs, lines
 from tilewright.codegen.prepared import Prepared, prepare
-from tilewright.codegen.skeleton.engine import Result, Span
-from tilewright.codegen.skeleton.tree import Table
-from tilewright.hw import Account, CopyStream, Footprint, Interval, Machine, Stall, Time, Use
+from tilewright.codegen.skeleton.engine import Result
+from tilewright.hw import Account, CopyStream, Footprint, Machine, Stall, Time, Use
 from tilewright.hw.cache_counts import Level
 from tilewright.hw.timing import TICKS
-from tilewright.lang.binding import check_sizes
+from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.pipeline import Pipeline
 
 
@@ -30,7 +30,7 @@ def account(
     Raises CapacityError if the staged buffers do not fit, SimulationError `skeleton.data` where loop bounds or
     conditions depend on data.
     """
-    check_sizes(p, sizes)
+    check_all_sizes(p, sizes)
     return of_skeleton(prepare(p, schedule, machine, mode), sizes, time, timeline, sync)
 
 
@@ -95,16 +95,10 @@ def timed(a: Account, prepared: Prepared, result: Result, env: Mapping[str, Any]
     made = Time(
         result.total / TICKS, result.busy / TICKS, sync or machine.compute.sync, 0.0, stalls, tuple(uses),
         lines(prepared.outline, costs, [live for _, live in prepared.points(env)]),
-        tuple(_interval(s, table, machine) for s in result.intervals),
+        intervals(result.intervals, prepared.program, table, machine, env),
     )  # fmt: skip
     a = replace(a, time=made)
     return replace(a, time=replace(made, bound=a.roofline(machine).whole.cycles))
-
-
-def _interval(s: Span, table: Table, machine: Machine) -> Interval:
-    track = s.track if isinstance(s.track, str) else f"{machine.dmas[s.track[0]].name}.{s.track[1]}"
-    name = "" if s.section is None else table.sections[s.section]
-    return Interval(track, name, s.start / TICKS, s.end / TICKS)
 
 
 __all__ = ["account", "assembled", "of_skeleton", "timed"]

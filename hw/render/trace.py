@@ -65,7 +65,7 @@ def _spans(found: Iterable[Interval], tracks: dict[str, tuple[int, int]], scale:
         if i.cause:
             args["cause"] = i.cause
         yield {
-            "ph": "X", "name": f"{i.cause}: {i.name}" if i.cause else i.name, "cat": kind, "pid": pid, "tid": tid,
+            "ph": "X", "name": ": ".join(filter(None, (i.cause, i.name))), "cat": kind, "pid": pid, "tid": tid,
             "ts": i.start * scale, "dur": (i.end - i.start) * scale, "args": args,
         }  # fmt: skip
 
