@@ -28,6 +28,9 @@ def add_account_options(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--tolerance", metavar="KIND=X,...", help="how far figures may move, such as bytes=0,cycles=1%%,footprint=64"
     )
+    _add_sync(made)
+    made.add_argument("--intervals", type=_count, default=2000, metavar="N",
+                      help="of traces and pictures: the first N intervals of time (default: 2000)")  # fmt: skip
     made.add_argument("--trace", metavar="FILE", help="write Chrome trace events for Perfetto (FILE.gz: compressed)")
     made.add_argument(
         "--timeline", metavar="PICTURE", help="draw what worked, waited and copied when (.png, .svg, .pdf)"
@@ -37,7 +40,20 @@ def add_account_options(made: argparse.ArgumentParser) -> None:
 
 def add_roofline_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--machine", metavar="NAME", help=_MACHINE)
+    _add_sync(made)
     made.add_argument("-o", "--out", metavar="PICTURE", help="draw it as well (.png, .svg, .pdf)")
+
+
+def _add_sync(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--sync", choices=["decoupled", "barrier"], help="how cores and copies meet (default: the machine's)"
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 10_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10,000,000")
+    return int(text)
 
 
 def run_account(args: argparse.Namespace, options: dict[str, Any]) -> int:
@@ -51,6 +67,8 @@ def run_account(args: argparse.Namespace, options: dict[str, Any]) -> int:
         raise _usage("--tolerance says how far figures may move from those of a lock", "give one: --check LOCK")
     if lock is not None:
         options["sizes"] = options["sizes"] or dict(lock.sizes)
+    if args.trace or args.timeline or args.occupancy:
+        options["timeline"] = args.intervals
     machine, found = _account(args, options, lock.machine if lock is not None else None)
     _draw(args, found, machine)
     if lock is not None:
@@ -78,7 +96,7 @@ def _account(args: argparse.Namespace, options: dict[str, Any], locked: str | No
 
     t = find_target(args.target, *(options.pop(name) for name in ("schedule", "statics", "dtypes")))
     machine = machine_for(args.machine or locked, t)
-    return machine, account(t, machine=machine, **options)
+    return machine, account(t, machine=machine, sync=args.sync, **options)
 
 
 def _usage(problem: str, hint: str) -> TilewrightError:

@@ -35,6 +35,9 @@ class Simulation:
     def __str__(self) -> str:
         return str(self.account)
 
+    def _repr_html_(self) -> str:
+        return self.account._repr_html_()
+
     def to_json(self) -> str:
         return self.account.to_json()
 

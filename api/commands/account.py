@@ -6,15 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.commands.targets import (
-    Target,
-    UsageError,
-    check_memory,
-    check_scalars,
-    check_sizes,
-    find_target,
-    too_large,
-)
+from tilewright.commands.targets import Target, UsageError, check_sizes, find_target
 from tilewright.kernels import Kernel, check_mode
 from tilewright.schedule.schedule import Schedule
 
@@ -28,27 +20,25 @@ def account(
     machine: Machine | str | None = None,
     sizes: Mapping[str, int],
     schedule: str | Path | Schedule | None = None,
-    scalars: Mapping[str, Any] | None = None,
     statics: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     mode: str | None = None,
+    timeline: int = 0,
+    sync: str | None = None,
 ) -> Account:
     """The account of `FILE[:KERNEL]`, a kernel or a target on a machine: a preset's name, a TOML file, or (None) the one
-    that the schedule is bound to.
+    that the schedule is bound to. `timeline` is how many of the first intervals of time are kept, `sync` (decoupled or
+    barrier) how cores and copies meet.
 
-    Raises what `find_target` does, UsageError `usage.machine` where there is no machine, and CapacityError.
+    Raises what `find_target` and `kernel.account` do, and UsageError `usage.machine` where there is no machine.
     """
-    from tilewright.codegen.simulate import simulate as run
+    from tilewright.codegen.account import account as find
 
     t = target if isinstance(target, Target) else find_target(target, schedule, statics, dtypes)
     on = machine_for(machine, t)
     known = check_sizes(t.pipeline, sizes)
-    given = check_scalars(t.pipeline, scalars or {})
-    check_memory(t.pipeline, known)
-    try:
-        return run(t.pipeline, t.schedule, on, known, check_mode(mode or t.kernel.mode), given).account
-    except MemoryError:
-        raise too_large(t.pipeline, known) from None
+    how = check_mode(mode or t.kernel.mode)
+    return find(t.pipeline, t.schedule, on, known, how, timeline=timeline, sync=sync)
 
 
 def machine_for(given: Machine | str | None, t: Target) -> Machine:

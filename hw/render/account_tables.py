@@ -14,7 +14,7 @@ from .tables import Table, table
 if TYPE_CHECKING:
     from tilewright.hw.account import Account, Footprint, Traffic
     from tilewright.hw.cache_counts import Level
-    from tilewright.hw.timing import Time
+    from tilewright.hw.timing import Stall, Time
 
 MOST_PLACES = 8  # rows of the table of waits; the rest is added up
 CAUSES_IN_WORDS = {
@@ -198,7 +198,7 @@ def _time(time: Time) -> Iterator[Table]:
     yield table(f"time: {cycles(time.cycles)} cycles{least} ({time.sync})", ("", "", "cycles", "of all"), rows, left=2)
     waits = sorted((s for s in time.stalls if s.cycles), key=lambda s: -s.cycles)
     if waits:
-        shown = [(s.section, s.cause, s.buffer, cycles(s.cycles), part(s.cycles)) for s in waits[:MOST_PLACES]]
+        shown = [(_place(s), s.cause, s.buffer, cycles(s.cycles), part(s.cycles)) for s in waits[:MOST_PLACES]]
         rest = sum(s.cycles for s in waits[MOST_PLACES:])
         if rest:
             shown.append((f"{len(waits) - MOST_PLACES} more places", "", "", cycles(rest), part(rest)))
@@ -206,6 +206,11 @@ def _time(time: Time) -> Iterator[Table]:
     if time.uses:
         used = [(u.resource, cycles(u.busy), humane.share(time.utilisation(u.resource))) for u in time.uses]
         yield table("", ("resource", "busy", "used"), used)
+
+
+def _place(s: Stall) -> str:
+    """In front of what the core waited; outside of sections that is the end of a buffer or of a phase of all cores."""
+    return s.section or ("the end" if s.cause == "drain" else "the end of a phase")
 
 
 def _operations(account: Account) -> Table:
