@@ -2,7 +2,8 @@
 
 There is a roof for the arithmetic, for every memory (its ports), every cache level and every DMA engine. The bytes through
 one, over its bandwidth, are cycles that no order of the same operations and copies undercuts; so are the operations
-over their rate. The largest is the *bound*. Operations over bytes is the *intensity* at a roof; the peak rate over the
+over their rate. The largest is the *bound*. (Cores and engines do not disturb each other at a memory in our simulation, so
+there the one that takes longer counts.) Operations over bytes is the *intensity* at a roof; the peak rate over the
 roof's bandwidth is its *ridge*: with less intensity than that the roof limits more than the arithmetic does.
 
 *Compulsory* traffic reads what is needed of every argument once from main memory and writes every result once; its
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -173,13 +174,13 @@ def roofline(account: Account, machine: Machine) -> Roofline:
     took = None if account.time is None else account.time.cycles
     operations, compute = sum(account.operations.values()), _compute(account.operations, units, machine)
     read, written = ({m: getattr(account.of(m), f) for m in _names(machine)} for f in ("bytes_read", "bytes_written"))
-    roofs = (
-        *_memory_roofs(read, written, machine, account),
-        *_engine_roofs(account.copies, machine, _copiers(account, machine)),
-    )
+    memories = [_shared(r, account, machine) for r in _memory_roofs(read, written, machine, account)]
+    roofs = (*memories, *_engine_roofs(account.copies, machine, _copiers(account, machine)))
     whole = Bound("all", "whole", operations, compute, roofs, took)
     main = machine.main
     least = _memory_roof(main, *_least(account, main.name), machine)
+    most = next((r.cycles for r in memories if r.name == main.name), 0.0)
+    least = replace(least, cycles=min(least.cycles, most))
     compulsory = Bound("compulsory", "whole", operations, compute, (least,) if least.bytes else ())
     regions = tuple(_region(r, account, machine) for r in account.regions)
     return Roofline(account.kernel, account.machine, account.sizes, machine.clock_ghz, whole, compulsory, regions)
@@ -220,6 +221,21 @@ def _memory_roof(memory: Memory, read: int, written: int, machine: Machine) -> R
     ports = read / memory.read_bandwidth, written / memory.write_bandwidth
     cycles = (sum(ports) if memory.ports == "shared" else max(ports)) / instances
     return Roof(memory.name, "memory", read + written, cycles)
+
+
+def _shared(roof: Roof, account: Account, machine: Machine) -> Roof:
+    """The roof where cores and engines come to a memory at the same time: each of them has its bandwidth, as in the
+    simulation, so that the one that takes longer counts, and of engines every channel."""
+    copies = [r for r in account.regions if r.kind == "copy"]
+    if roof.kind != "memory" or not copies:
+        return roof
+    memory = machine.memory(roof.name)
+    done, moved = ((sum(getattr(r, f).get(roof.name, 0) for r in copies)) for f in ("read", "written"))
+    total = account.of(roof.name)
+    cores = _memory_roof(memory, total.bytes_read - done, total.bytes_written - moved, machine).cycles
+    channels = sum(d.channels for d in machine.dmas if any(roof.name in pair for pair in d.joins))
+    engines = _memory_roof(memory, done, moved, machine).cycles / max(1, channels * _copiers(account, machine))
+    return replace(roof, cycles=max(cores, engines))
 
 
 def _instances(memory: Memory, machine: Machine) -> int:

@@ -8,10 +8,12 @@ from itertools import pairwise
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tilewright as tw
 from tests.hw.test_trace import check
-from tilewright.hw import Account, load_machine
+from tilewright.hw import Account, CapacityError, load_machine
 from tilewright.hw.account import account_schema
 from tilewright.hw.timing import CAUSES
 
@@ -121,3 +123,41 @@ def test_the_first_intervals_are_those_of_the_whole_timeline() -> None:
     assert account(double, "decoupled", 0).trace is not None and not work(account(double, "decoupled", 0))
     assert few.time is not None and whole.time is not None
     assert few.time.cycles == whole.time.cycles
+
+
+MEMORIES = {"toy": "spm", "snitch-cluster": "tcdm", "hexagon-vtcm": "vtcm"}
+FACTORS = st.sampled_from([1, 2, 3, 4, 5, 8])
+
+
+@settings(max_examples=30)
+@given(
+    st.permutations(["io", "jo", "ko"]), st.tuples(FACTORS, FACTORS, FACTORS), st.sampled_from(sorted(MEMORIES)),
+    st.tuples(st.sampled_from(["io", "jo", "ko"]), st.sampled_from(["io", "jo", "ko"])), st.integers(1, 3),
+    st.booleans(), st.booleans(), st.sampled_from(["decoupled", "barrier"]), st.tuples(*[st.integers(0, 20)] * 3),
+)  # fmt: skip
+def test_no_run_is_faster_than_its_roofline(order, by, machine, at, slots, vector, threads, sync, sizes) -> None:
+    s = matmul.schedule()
+    C = s["C.update"]
+    C.tile("i", "j", "io", "jo", "ii", "ji", by[0], by[1]).split("k", "ko", "ki", by[2])
+    C.reorder(*order, "ii", "ki", "ji")
+    if vector:
+        C.vectorize("ji")
+    for name, loop in zip("AB", at, strict=True):
+        s.cache_read(name, at=f"C.update.{loop}", memory=MEMORIES[machine])
+    if slots > 1:
+        s["A_C"].double_buffer(slots)
+    if threads and order[0] != "ko":
+        C.parallel(order[0])
+    try:
+        found = matmul.account(
+            s, machine=machine, sizes=dict(zip("MNK", sizes, strict=True)), sync=sync, timeline=50_000
+        )
+    except CapacityError:
+        return
+    time = found.time
+    assert time is not None
+    assert time.cycles >= time.bound * (1 - 1e-12)
+    assert time.cycles == time.busy + time.waiting()
+    assert time.busy == sum(i.end - i.start for i in time.intervals if i.track == "compute")
+    for section in found.roofline().regions:
+        assert section.took is None or section.took >= section.cycles * (1 - 1e-9)

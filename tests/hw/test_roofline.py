@@ -92,6 +92,15 @@ def test_caches_stand_in_front_of_main_memory() -> None:
     assert roofs[0].bytes == (1000 // 10 ** (len(cpu.caches) - 1) + len(cpu.caches) - 1) * line
 
 
+def test_cores_and_engines_do_not_disturb_each_other_at_a_memory() -> None:
+    regions = (Region("a", "copy", {}, {}, {"dram": 800}, {"spm": 800}), Region("c", "compute", {}, {}, {"dram": 240}))
+    traffic = (Traffic("dram", "A", bytes_read=800), Traffic("dram", "B", bytes_read=240))
+    account = Account("k", "toy", {}, traffic, regions=regions, tensors=(Tensor("A", 800), Tensor("B", 240)))
+    line = roofline(account, TOY)
+    assert [r.cycles for r in line.whole.roofs] == [100.0]  # the copy at 8 bytes a cycle; the cores take 30 beside it
+    assert line.compulsory.cycles == 100.0
+
+
 def test_the_sample_by_section() -> None:
     line = sample().roofline(SNITCH)
     assert [b.name for b in line.regions] == ["B_C.load", "A_C.load", "C.update", "C_tile.store"]
@@ -102,7 +111,7 @@ def test_the_sample_by_section() -> None:
 
 def test_as_json() -> None:
     data = json.loads(sample().roofline().to_json())
-    assert data["whole"]["verdict"] == "compute bound by 1.4x"
+    assert data["whole"]["verdict"] == "compute bound by 1.6x"
     assert data["whole"]["roofs"][0]["intensity"] == 32768 / (36 * 1024)
     assert [b["name"] for b in data["regions"]][2] == "C.update"
     assert list(data) == [
