@@ -118,8 +118,9 @@ def by_hand(c: Counted, of: Mapping[str, str]) -> Iterator[CopyStream]:
     begun = {(k.section, k.name): n for k, n in c.of(HANDS)}
     moved = {(k.section, k.name): n for k, n in c.of(MOVED)}
     seen: set[tuple[int | None, str]] = set()
-    for s in L.walk(c.ledger.program.body):
-        for h in L.walk(s.body) if isinstance(s, L.Section) and s.kind == L.COMPUTE else ():
+    computed = (s for s in L.walk(c.ledger.program.body) if isinstance(s, L.Section) and s.kind == L.COMPUTE)
+    for s in computed:
+        for h in L.walk(s.body):
             if not isinstance(h, L.Section) or h.kind != L.HAND:
                 continue
             at, buffers = (s.number, h.name), _ends(h)

@@ -460,7 +460,9 @@ def _walk(
             lanes.add(v)
         now, pending = _known(left, todo)
         wide = None if widest == [start, stop] else (widest[0], widest[1])
-        made = Range(shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now), x.peel, x.part, x.axis, x.unit, wide)
+        made = Range(
+            shown[x.name], v, start, stop, x.mode, x.reduction, tuple(now), x.peel, x.part, x.axis, x.unit, wide
+        )
         ranges.append(made)
     return StageRanges(tuple(ranges), values, domain, tuple(before), shifts, spare, ends)
 
