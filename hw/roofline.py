@@ -234,7 +234,7 @@ def _shared(roof: Roof, account: Account, machine: Machine) -> Roof:
     total = account.of(roof.name)
     cores = _memory_roof(memory, total.bytes_read - done, total.bytes_written - moved, machine).cycles
     channels = sum(d.channels for d in machine.dmas if any(roof.name in pair for pair in d.joins))
-    engines = _memory_roof(memory, done, moved, machine).cycles / max(1, channels * _copiers(account, machine))
+    engines = _memory_roof(memory, done, moved, machine).cycles / max(1, channels)
     return replace(roof, cycles=max(cores, engines))
 
 
