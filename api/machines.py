@@ -60,7 +60,9 @@ def like(other: str | Path | Machine, name: str | None = None) -> str:
     Raises MachineError: `machine.unknown`, `machine.no-file`, what is wrong with the file, or `machine.bad-value` for the
     new name.
     """
-    known = load(other) if isinstance(other, (str, Path)) else other
+    from tilewright.hw import Machine
+
+    known = other if isinstance(other, Machine) else load(other)
     made = text(
         dataclasses.replace(known, name=f"my-{known.name}" if name is None else name),
         f"Like {known.name}: change what is different, and say where the new figures come from.",
@@ -80,7 +82,7 @@ def probe(seconds: float = 10.0) -> Probe:
     """Measure this computer for about so many seconds: `print` what was found, `.machine` is a Machine.
 
     One core is measured: sizes of caches as the system gives them, bandwidth and latency of every level, the clock, and
-    operations a cycle for each type.
+    operations a cycle for each type. Raises MachineError `machine.probe` where that can't be done.
     """
     from tilewright.codegen.probe import probe as run
 

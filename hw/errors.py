@@ -18,7 +18,8 @@ class MachineError(TilewrightError):
 
     Codes: `machine.syntax`, `machine.format`, `machine.unknown-key`, `machine.missing`, `machine.bad-value`,
     `machine.duplicate`, `machine.cycle` (engines join memories in a ring), `machine.unreached`,
-    `machine.no-file`, `machine.unknown` (no such preset), `machine.unknown-memory`, `machine.unknown-figure`.
+    `machine.no-file`, `machine.unknown` (no such preset), `machine.unknown-memory`, `machine.unknown-figure`,
+    `machine.probe` (a computer that can't be measured).
     """
 
     default_code = "machine"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tilewright.hw import Cache, Compute, Machine, MachineError, Memory, Provena
 from tilewright.hw.fields import show_bytes
 from tilewright.hw.machine import machine_text, parse_machine
 from tilewright.hw.render.tables import Table
+from tilewright.lang.errors import user_location
 from tilewright.schedule.registers import Registers, host_registers
 
 from . import kernels, measure
@@ -91,8 +93,14 @@ def probe(seconds: float = 10.0) -> Probe:
     """Measure one core of this computer in about so many seconds (and those of compiling and of filling memory).
 
     Every figure has its share of the time, in which the best of many samples is taken: what else runs on the computer makes
-    figures worse, never better. Raises MachineError `machine.probe` on a processor that the kernels are not made for.
+    figures worse, never better. Raises MachineError `machine.probe` on a processor that the kernels are not made for, and
+    where `seconds` is no number above 0.
     """
+    if not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
+        raise MachineError(
+            f"a computer can't be measured in {seconds!r} seconds", code="machine.probe", where=user_location(),
+            hint="legal: a number of seconds above 0",
+        )  # fmt: skip
     if not measure.supported():
         raise MachineError("this processor can't be measured: 64-bit little-endian only", code="machine.probe")
     registers = host_registers()

@@ -11,7 +11,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.codegen.probe import LevelFigures, Probe
-from tilewright.hw import load_machine
+from tilewright.hw import MachineError, load_machine
 from tilewright.schedule.registers import Registers
 
 Run = Callable[..., tuple[int, str, str]]
@@ -127,3 +127,5 @@ def test_the_functions_behind_it() -> None:
     toy = tw.machines.load("toy")
     assert tw.machines.parse(tw.machines.text(toy, "a heading")) == toy
     assert tw.machines.parse(tw.machines.like(toy)).memories == toy.memories
+    with pytest.raises(MachineError, match="3 is no machine"):
+        tw.machines.like(3)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import pytest
 from tilewright.codegen import jit, target
 from tilewright.codegen.probe import LevelFigures, Probe, kernels, measure, probe
 from tilewright.codegen.probe.caches import CacheSize, data_caches, processor_name
-from tilewright.hw import parse_machine
+from tilewright.hw import MachineError, parse_machine
 from tilewright.hw.writing import commented_text
 from tilewright.schedule.registers import Registers, host_registers
 
@@ -128,6 +128,13 @@ def test_a_short_probe_is_consistent() -> None:
     assert json.loads(json.dumps(found.as_json()))["clock"] == found.clock
     for level, cache in itertools.zip_longest(found.levels[:-1], machine.caches):
         assert (level.cache.size, level.cache.line, level.cache.ways) == (cache.size, cache.line, cache.ways)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "2"])
+def test_a_time_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(MachineError, match="number of seconds above 0") as caught:
+        probe(seconds)
+    assert caught.value.code == "machine.probe" and caught.value.where[0].file == __file__
 
 
 def made_up(*levels: LevelFigures) -> Probe:
