@@ -57,6 +57,7 @@ def documents() -> dict[Path, str]:
         numerics: before + BEGIN + _ulp_table() + END + after,
         DOCS / "machines.md": _machines(),
         DOCS / "simulator.md": _with_output(DOCS / "simulator.md"),
+        DOCS / "snitch.md": _with_output(DOCS / "snitch.md"),
         DOCS.parent / "hw" / "account.schema.json": json.dumps(account_schema(), indent=2) + "\n",
     }
 

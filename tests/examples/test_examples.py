@@ -42,6 +42,7 @@ SMALL: dict[str, dict[str, int]] = {
     "resize": {"rows": 70, "columns": 90, "height": 45, "width": 150},
     "rotary": {"T": 9, "H": 3, "D": 21},
     "separable_conv": {"B": 2, "size": 17, "CI": 19, "CO": 35},
+    "snitch_matmul": {"M": 130, "N": 70, "K": 45},
     "softmax": {"M": 9, "N": 150},
     "stencil_chain": {"rows": 70, "columns": 100, "steps": 3},
     "tridiagonal": {"N": 13, "S": 75},
