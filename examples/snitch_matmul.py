@@ -15,7 +15,7 @@ TILE, DEPTH = 64, 32  # of C, and of k: two slots of A and B and one of C are ha
 
 
 @tw.kernel
-def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
+def snitch_matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
     i, j = tw.vars("i j")
     k = tw.rdom(k=K)
     C = tw.func("C")
@@ -26,7 +26,7 @@ def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
 
 def naive():
     """Three loops over main memory."""
-    s = matmul.schedule(machine="snitch-cluster")
+    s = snitch_matmul.schedule(machine="snitch-cluster")
     for stage in ("C.init", "C.update"):
         s[stage].unscheduled()
     return s
@@ -34,7 +34,7 @@ def naive():
 
 def staged():
     """A tile of C and the parts of A and B that it needs next are in the scratchpad."""
-    s = matmul.schedule(machine="snitch-cluster")
+    s = snitch_matmul.schedule(machine="snitch-cluster")
     C = s["C.update"]
     C.tile("i", "j", "io", "jo", "ii", "ji", TILE, TILE).split("k", "ko", "ki", DEPTH)
     C.reorder("io", "jo", "ko", "ii", "ki", "ji")
@@ -61,7 +61,7 @@ def vectors():
     return s
 
 
-def overlapped():
+def expert():
     """The copies of the next part of A and B run while this one is computed."""
     s = vectors()
     for tile in ("A_C", "B_C"):
@@ -69,7 +69,7 @@ def overlapped():
     return s
 
 
-SCHEDULES = (naive, staged, cores, vectors, overlapped)
+SCHEDULES = (naive, staged, cores, vectors, expert)
 
 
 def inputs(M=130, N=70, K=90):
@@ -79,7 +79,7 @@ def inputs(M=130, N=70, K=90):
 
 def check(**sizes):
     a, b = inputs(**sizes)
-    testing.check_schedules(matmul, SCHEDULES, (a, b), independent=np.float32(np.float64(a) @ np.float64(b)))
+    testing.check_schedules(snitch_matmul, SCHEDULES, (a, b), independent=np.float32(np.float64(a) @ np.float64(b)))
 
 
 if __name__ == "__main__":
