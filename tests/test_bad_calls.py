@@ -28,7 +28,7 @@ from tests.mistakes import (
     two_stages,
     vector,
 )
-from tilewright.hw import MachineError
+from tilewright.hw import MachineError, SimulationError
 
 mistake = Mistakes()
 
@@ -306,7 +306,7 @@ def a_simulated_run_at_a_size_that_is_a_text(watch):
     scale.simulate(machine="toy", sizes={"M": 3, "N": "2"})  # <-
 
 
-@mistake(MachineError, "machine.unknown", "None is no machine", "give a preset")
+@mistake(SimulationError, "simulation.machine", "no machine is said for scale", "bind the schedule")
 def a_simulated_run_on_nothing(watch):
     scale.simulate(machine=None, sizes={"M": 3, "N": 2})  # <-
 

@@ -549,3 +549,17 @@ def test_random_boxes(c):
     assert (k.reference(a) == want).all()
     assert (k.compile(s)(a) == want).all()
     assert (k.simulate(s, machine="toy", sizes={"M": m, "N": n}, inputs={"A": a}).result == want).all()
+
+
+def test_kernels_alike_but_for_their_function_are_simulated_apart():
+    def twice(out, a):
+        out[...] = 2 * three(a)
+
+    def three(a):
+        return a[:-2] + 2 * a[1:-1] + a[2:]
+
+    a = data(5, 4)
+    for function, factor in ((three_rows, 1), (twice, 2)):
+        k, _ = stencil(function)
+        run = k.simulate(machine="toy", sizes={"M": 5, "N": 4}, inputs={"A": a})
+        assert (run.result == np.float32(factor) * wanted(a)).all()
