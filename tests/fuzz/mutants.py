@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "pipelining: the ring is one short", "tilewright.codegen.flatten:_Flattener.allocate",
-        "integer(s.slots)", "integer(max(s.slots - 1, 1))",
+        "one_slot(s), integer(s.slots)", "one_slot(s), integer(max(s.slots - 1, 1))",
         kind="double_buffer", fuzzer=20,
     ),
     Mutant(
