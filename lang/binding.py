@@ -269,6 +269,9 @@ def check_all_sizes(p: Pipeline, sizes: Mapping[str, int]) -> None:
     _Sizes(p, sizes).solve({})
 
 
+LARGEST_SIZE = 1 << 62  # rounded up to tiles it still is an int64
+
+
 class _Sizes:
     """Solves the sizes from the extents of the arrays; remembers where each was found."""
 
@@ -345,6 +348,8 @@ class _Sizes:
         if value < 0:
             raise bad(self.p, "size-negative", f"size {name} is {value} by {place}: a size is not negative",
                       "0 is the smallest: everything is empty then")  # fmt: skip
+        if value > LARGEST_SIZE:
+            raise bad(self.p, "size-large", f"size {name} is {value} by {place}", "2**62 is the largest")
         old = self.known.get(name)
         if old is None:
             self.known[name], self.source[name] = value, place

@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewright.commands.files import SourceFile, UsageError, read_file, running
 from tilewright.kernels import Kernel
+from tilewright.lang.binding import LARGEST_SIZE
 from tilewright.lang.errors import ArgumentError, Location, TilewrightError
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.values import index_values
@@ -164,7 +165,7 @@ def _from_function(path: Path, fn: Any, kernel: Kernel, pipeline: Pipeline) -> S
 
 
 def check_sizes(p: Pipeline, sizes: Mapping[str, int]) -> dict[str, int]:
-    """All sizes of a pipeline, in its order. Raises UsageError `usage.size` for missing, unknown or negative ones."""
+    """All sizes of a pipeline, in its order. Raises UsageError `usage.size` for missing, unknown and impossible ones."""
     for name, value in sizes.items():
         if name not in p.sizes:
             raise UsageError(f"{p.name} has no size {name!r}", code="usage.size", hint=closest(name, p.sizes))
@@ -172,6 +173,8 @@ def check_sizes(p: Pipeline, sizes: Mapping[str, int]) -> dict[str, int]:
             raise UsageError(
                 f"size {name} is {value}: a size is not negative", code="usage.size", hint=f"{name}=0 or more"
             )
+        if value > LARGEST_SIZE:
+            raise UsageError(f"size {name} is {value}", code="usage.size", hint="2**62 is the largest")
     missing = [n for n in p.sizes if n not in sizes]
     if missing:
         raise UsageError(

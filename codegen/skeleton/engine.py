@@ -98,14 +98,16 @@ def run(
     """Walk through a table for given values of its sizes and scalars.
 
     `intervals` is how many of the first intervals of time are kept. `forward` multiplies what repeats instead of walking
-    through it, with the same result. `native` False runs the engine's source in Python. Raises SimulationError
-    `skeleton.data`, KeyError where a value is missing.
+    through it, with the same result. `native` False runs the engine's source in Python, whose integers have no end; so does
+    a run whose numbers are not safe in 64 bits. Raises SimulationError `skeleton.data`, KeyError where a value is missing.
     """
     encoded = table if isinstance(table, Encoded) else encode(table)
     m = start_state(encoded, values, intervals, forward)
     if native:
         function()(m.ctypes.data, None, L.STEP_WALK, 0, 0)
-        return read_result(encoded, m.tolist())
+        if not m[L.BEYOND]:
+            return read_result(encoded, m.tolist())
+        m = start_state(encoded, values, intervals, forward)
     words = m.tolist()
     walk(words)
     return read_result(encoded, words)

@@ -6,6 +6,13 @@ In Numba's subset, as all modules of the engine: `m` is the memory (see layout).
 from tilewright.codegen.skeleton import layout as L
 
 
+def product(m, a, b):
+    """a * b; notes where that is beyond what is safe."""
+    if b != 0 and abs(a) > L.LARGEST // abs(b):
+        m[L.BEYOND] = 1
+    return a * b
+
+
 def floor_quotient(a, b):
     """a // b rounded down, 0 where b is 0 (as the language has it)."""
     if b == 0:
@@ -75,6 +82,8 @@ def evaluate(m, k):
     if op == L.SELECT:
         chosen = m[at + 2] if m[values + m[at + 1]] != 0 else m[at + 3]
         m[values + k] = m[values + chosen]
+    elif op == L.MUL:
+        m[values + k] = product(m, m[values + m[at + 1]], m[values + m[at + 2]])
     elif op >= L.ADD:
         m[values + k] = combine(op, m[values + m[at + 1]], m[values + m[at + 2]])
 

@@ -2,6 +2,7 @@
 
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton.boxes import forget_boxes
+from tilewright.codegen.skeleton.expressions import product
 from tilewright.codegen.skeleton.state import (
     accounts,
     copy_out,
@@ -16,8 +17,12 @@ from tilewright.codegen.skeleton.timing import settle_all, slot_of, touch
 
 def multiply(m, target, saved, count, times):
     """Numbers grow by what they have grown by since they were saved, so many times more."""
+    most = L.LARGEST // max(1, times)
     for i in range(count):
-        m[target + i] += (m[target + i] - m[saved + i]) * times
+        grown = m[target + i] - m[saved + i]
+        if grown > most:
+            m[L.BEYOND] = 1
+        m[target + i] += grown * times
     return saved + count
 
 
@@ -45,7 +50,7 @@ def skip(m, loop, saved, period, times):
     """Do what happened in the `period` iterations since the state was saved so many times more."""
     at = m[L.LOOPS] + L.LOOP_SIZE * loop
     delta, stamp = m[L.CLOCK] - m[saved], m[saved + 1]
-    shift = delta * times
+    shift = product(m, delta, times)
     place = saved + 3
     for i in range(m[at + L.L_N_CHANNELS]):
         channel = m[L.CHANNELS] + L.CHANNEL_SIZE * m[m[at + L.L_CHANNELS] + i]

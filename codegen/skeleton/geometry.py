@@ -1,6 +1,7 @@
 """What a copy is for an engine: descriptors, contiguous runs, and the bytes that cross the bus."""
 
 from tilewright.codegen.skeleton import layout as L
+from tilewright.codegen.skeleton.expressions import product
 from tilewright.codegen.skeleton.ranges import gcd
 
 
@@ -124,7 +125,7 @@ def measure(m, number):
     size = m[copy + L.D_BYTES]
     elements = 1
     for i in range(rank):
-        elements *= m[dims + 3 * i]
+        elements = product(m, elements, m[dims + 3 * i])
     run, inside = 1, 0  # dimensions inside of a run
     if rank > 0 and m[dims + 1] == 1 and (m[dims + 2] == 1 or m[engine + L.N_TRANSPOSE] != 0):
         run, inside = m[dims], 1
@@ -133,5 +134,5 @@ def measure(m, number):
     measure_runs(m, copy, dims + 3 * inside, rank - inside, m[outer] * size, run * size)
     m[copy + L.G_DESCRIPTORS] = descriptors(m, dims, rank, walked)
     m[copy + L.G_BYTES] = elements * size
-    m[copy + L.G_ISSUE] = m[copy + L.G_DESCRIPTORS] * m[engine + L.N_ISSUE]
-    m[copy + L.G_DATA] = m[copy + L.G_BURST] * m[copy + L.D_RATE]
+    m[copy + L.G_ISSUE] = product(m, m[copy + L.G_DESCRIPTORS], m[engine + L.N_ISSUE])
+    m[copy + L.G_DATA] = product(m, m[copy + L.G_BURST], m[copy + L.D_RATE])

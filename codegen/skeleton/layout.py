@@ -60,7 +60,10 @@ N_PATH = 49
 N_ENGINES = 50
 SECTION = 44  # the one under way
 TURNING = 51  # room for the slots of a ring that turns
+BEYOND = 52  # 1: a number has come near to what 64 bits hold, so nothing here is to be relied on
 HEADER_SIZE = 64
+
+LARGEST = 1 << 58  # up to here sums of some numbers are safe in 64 bits
 
 # Nodes: operation and arguments.
 NODE_SIZE = 4

@@ -3,6 +3,7 @@ that happen at once, then everybody waits for everybody. A loop of n iterations 
 """
 
 from tilewright.codegen.skeleton import layout as L
+from tilewright.codegen.skeleton.expressions import product
 from tilewright.codegen.skeleton.timing import record_copy, record_wait
 
 
@@ -31,9 +32,9 @@ def add_to_phase(m, number):
     """An asynchronous copy of this iteration."""
     copy = m[L.COPIES] + L.COPY_SIZE * number
     engine = m[L.ENGINES] + L.ENGINE_SIZE * m[copy + L.D_ENGINE]
-    data = m[copy + L.G_DATA] * m[L.ACTIVE]
+    data = product(m, m[copy + L.G_DATA], m[L.ACTIVE])
     if m[engine + L.N_CONTENTION] == L.PARTITIONED:
-        data *= m[engine + L.N_COUNT]
+        data = product(m, data, m[engine + L.N_COUNT])
     add_to_line(m, line_of(m, m[L.FRAME], m[copy + L.D_CHANNEL]), copy, engine, m[copy + L.G_ISSUE] + data)
     if m[engine + L.N_CONTENTION] == L.FIFO:
         add_to_line(m, line_of(m, m[L.FRAME], m[L.N_CHANNELS] + m[copy + L.D_ENGINE]), copy, engine, data)

@@ -1,7 +1,7 @@
 """Sections that compute: what they wait for, and what their counts cost."""
 
 from tilewright.codegen.skeleton import layout as L
-from tilewright.codegen.skeleton.expressions import fresh
+from tilewright.codegen.skeleton.expressions import fresh, product
 from tilewright.codegen.skeleton.timing import record, record_wait, settle, slot_of, touch
 
 
@@ -63,7 +63,7 @@ def flush(m, section):
     counters, last, cost = m[L.COUNTERS], m[L.LAST], m[L.COST]
     for i in range(m[at + L.C_N_WEIGHTS]):
         weight = m[at + L.C_WEIGHTS] + L.WEIGHT_SIZE * i
-        m[cost + m[weight + 1]] += (m[counters + m[weight]] - m[last + m[weight]]) * m[weight + 2]
+        m[cost + m[weight + 1]] += product(m, m[counters + m[weight]] - m[last + m[weight]], m[weight + 2])
     for k in range(m[at + L.C_C0], m[at + L.C_C1]):
         m[last + k] = m[counters + k]
 
@@ -78,7 +78,7 @@ def end_section(m, section):
         ticks = m[m[L.COST] + r]
         m[m[L.USED] + r] += ticks
         if m[resource + L.R_SCOPE] == L.OF_MACHINE:
-            ticks *= m[L.ACTIVE]
+            ticks = product(m, ticks, m[L.ACTIVE])
         if m[resource + L.R_KIND] != 0:
             bank += ticks
         else:
@@ -104,6 +104,8 @@ def finish_section(m, section):
     record_wait(m, m[at + L.C_NAME], L.WHY_BANK, -1, worked, served)
     record_wait(m, m[at + L.C_NAME], L.WHY_LATENCY, -1, served, end)
     m[L.CLOCK] = end
+    if end > L.LARGEST:
+        m[L.BEYOND] = 1
     for i in range(m[at + L.C_N_USES]):
         use = m[at + L.C_USES] + L.USE_SIZE * i
         first, count = slots_used(m, use, m[m[at + L.C_SLOTS] + i])
@@ -166,6 +168,7 @@ def next_costs(m, section, loop, count):
     for r in range(n):
         cost = m[m[L.COST] + r]
         m[m[L.COST] + r] = 0
+        product(m, cost, max(count, chunk))  # no less than those below
         most, current = m[at + L.L_FORK] + n + r, m[at + L.L_FORK] + 2 * n + r
         if is_sum(m, r, m[at + L.L_MODE]):
             m[most] += cost * count

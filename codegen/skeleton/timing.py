@@ -1,6 +1,7 @@
 """When copies run: channels, queues, slots of rings, and stores that are placed in time only when it matters."""
 
 from tilewright.codegen.skeleton import layout as L
+from tilewright.codegen.skeleton.expressions import product
 
 
 def record(m, track, section, start, end, cause, buffer, size):
@@ -38,9 +39,9 @@ def place(m, number, ready, issue, data):
     engine = m[L.ENGINES] + L.ENGINE_SIZE * m[copy + L.D_ENGINE]
     touch(m, channel + L.H_TOUCHED)
     touch(m, engine + L.N_TOUCHED)
-    data *= m[L.ACTIVE]
+    data = product(m, data, m[L.ACTIVE])
     if m[engine + L.N_CONTENTION] == L.PARTITIONED:
-        data *= m[engine + L.N_COUNT]
+        data = product(m, data, m[engine + L.N_COUNT])
     oldest = m[engine + L.N_DONE] + m[engine + L.N_POSITION]
     start = max(ready, m[channel + L.H_END], m[oldest])
     end = start + issue + data

@@ -2,7 +2,7 @@
 
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton.copies import run_copy
-from tilewright.codegen.skeleton.expressions import evaluate, fresh, lanes_holding, value
+from tilewright.codegen.skeleton.expressions import evaluate, fresh, lanes_holding, product, value
 from tilewright.codegen.skeleton.forward import (
     core_accounts,
     fork_cores,
@@ -290,10 +290,10 @@ def multiply_factors(m, pc):
     """The product of factors, if its condition holds."""
     if m[pc + 2] >= 0 and value(m, m[pc + 2]) == 0:
         return
-    product = 1
+    amount = 1
     for i in range(m[pc + 3]):
-        product *= max(0, value(m, m[m[pc + 4] + i]))
-    m[m[L.COUNTERS] + m[pc + 1]] += product
+        amount = product(m, amount, max(0, value(m, m[m[pc + 4] + i])))
+    m[m[L.COUNTERS] + m[pc + 1]] += amount
 
 
 def unit_step(m, pc):
@@ -325,6 +325,11 @@ def finish(m):
     if latest > m[L.CLOCK]:
         record_wait(m, -1, L.WHY_DRAIN, last, m[L.CLOCK], latest)
     m[L.CLOCK] = latest
+    for k in range(m[L.N_COUNTERS]):
+        if m[m[L.COUNTERS] + k] > L.LARGEST:
+            m[L.BEYOND] = 1
+    if m[L.CLOCK] > L.LARGEST:
+        m[L.BEYOND] = 1
 
 
 def start(m):

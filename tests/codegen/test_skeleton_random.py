@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given, reject, settings
+from hypothesis import strategies as st
 
 from tests.codegen.naive_skeleton import Naive, TooLong
 from tests.codegen.random_skeletons import tables, values
@@ -73,3 +75,14 @@ def test_fast_forward_changes_nothing_between_barriers(table, sizes):
 @settings(max_examples=20)
 def test_the_compiled_engine_is_its_source(table, sizes):
     assert facts(run(table, sizes, native=True)) == facts(run(table, sizes, native=False))
+
+
+@given(tables(), values, st.integers(40, 60))
+@settings(max_examples=30)
+def test_what_64_bits_do_not_hold_is_computed_without_them(table, sizes, heavy):
+    """Work that takes very long: times wrap around nowhere, whichever sums they come from."""
+    weights = [tuple((r, w << heavy) for r, w in c.weights) for c in table.counters]
+    table = replace(table, counters=tuple(replace(c, weights=w) for c, w in zip(table.counters, weights, strict=True)))
+    found = run(table, sizes)
+    assert found.total == found.busy + found.waited()
+    check_naive(table, sizes)

@@ -187,6 +187,22 @@ def test_counts_of_long_nests():
         assert run(table, {"N": n}).counters == (n * n, n * (-(-n // 64)), n * n)
 
 
+def test_more_than_64_bits_hold():
+    """Costs, counts and times beyond 2^63, of one section, of a ring in both modes, and of cores."""
+    work = T.Compute(0, (), T.Loop(I, integer(0), size("N"), T.SERIAL, T.Charge(0, size("K")), 1, 2))
+    names = (T.Counter("a", 0, ((0, 3 << 20),)), T.Counter("visits", 0), T.Counter("trips", 0))
+    for n, k in ((2**40, 1), (2**41, 2**21), (2**62, 1), (2**31, 2**62), (2**62, 2**62)):
+        for mode in (T.SERIAL, T.PARALLEL):
+            tree = T.Loop(var("j"), integer(0), integer(8), mode, work)
+            found = run(T.Table(tree, names, (T.Resource("ops", T.CORE),), ("all",), (), (), cores=4), {"N": n, "K": k})
+            assert found.counters == (8 * n * k, 8, 8 * n)
+            assert found.total == found.busy == (8 if mode == T.SERIAL else 2) * n * k * (3 << 20)
+    load, longest, store, n = 3 << 40, 5 << 40, 1 << 40, 1 << 30
+    for sync in ("decoupled", "barrier"):
+        found = run(stream(load, longest, store, sync=sync), {"N": n})
+        assert found.total == load + n * longest + store == found.busy + found.waited()
+
+
 def test_expressions_that_read_data_are_refused():
     data = ir.node("load", f32.compute, (integer(0),), ("X", 0))
     condition = ir.node("lt", bool_, (data, data))

@@ -279,6 +279,7 @@ def test_sizes_that_no_input_determines():
     assert refused(ramp, sizes={"M": 2, "Q": 3}).code == "argument.size-unknown"
     assert refused(ramp, sizes={"M": 2, "N": 1.5}).code == "argument.size-kind"
     assert refused(ramp, sizes={"M": -2, "N": 1}).code == "argument.size-negative"
+    assert refused(ramp, sizes={"M": 2**62 + 1, "N": 1}).code == "argument.size-large"
     assert refused(scale, A, 1, sizes={"M": 3}).code == "argument.size-mismatch"
 
 
