@@ -41,6 +41,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "resize": {"rows": 1200, "columns": 1024, "height": 600, "width": 512, "repeat": 1},
     "rotary": {"T": 512, "H": 32, "D": 64},
     "separable_conv": {"B": 1, "size": 56, "CI": 128, "CO": 128},
+    "snitch_matmul": {"M": 256, "N": 256, "K": 256},
     "softmax": {"M": 4096, "N": 1024},
     "stencil_chain": {"repeat": 2},
     "tridiagonal": {"N": 60, "S": 50_000},

@@ -200,7 +200,7 @@ CYCLES = _quantity("cycles", zero=True)
 _CYCLES_OF_CALLS = _quantity("cycles")
 INTERVAL = Kind(
     f'{_CYCLES_OF_CALLS.legal}, or {LEGAL_FORMULA}, such as "k + m + n - 2"',
-    lambda value: parse_formula(value) if isinstance(value, str) else _CYCLES_OF_CALLS.read(value),
+    lambda value: parse_formula(str(value)) if isinstance(value, str | Formula) else _CYCLES_OF_CALLS.read(value),
     lambda value: quoted(str(value)) if isinstance(value, Formula) else _write_number(value),
 )
 ENERGY_OF_BYTES = _quantity("picojoules a byte", zero=True)
@@ -220,7 +220,7 @@ EXTENTS = _table_of(IDENTIFIER, COUNT, "a table from names to whole numbers of a
 SHAPE = _table_of(
     IDENTIFIER,
     Kind(
-        "", lambda value: None if value == "any" else COUNT.read(value),
+        "", lambda value: None if value in (None, "any") else COUNT.read(value),  # None: read before, see `variants`
         lambda value: '"any"' if value is None else str(value),
     ),
     'a table from roles to whole numbers of at least 1, or "any"',
