@@ -40,20 +40,20 @@ class Formula:
 
 
 def parse_formula(text: str) -> Formula:
-    """The formula that a text says. Raises ValueError."""
+    """The formula that a text says. Raises ValueError with what the text has that it should not: `'(' where ...`."""
     if len(text) > _LONGEST:
-        raise ValueError("too long")
+        raise ValueError(f"more than {_LONGEST} characters")
     tokens, at = [], 0
     while text[at:].strip():
         found = _TOKEN.match(text, at)
         if found is None:
-            raise ValueError(f"what is {text[at:].strip()[:10]!r}?")
+            raise ValueError(f"{text[at:].strip()[0]!r}, which is no part of a formula")
         tokens.append(found[1])
         at = found.end()
     reader = _Reader(tokens)
     tree = reader.sum()
     if reader.at < len(tokens):
-        raise ValueError(f"{tokens[reader.at]!r} is too much")
+        raise ValueError(f"{tokens[reader.at]!r} where an operator or its end should stand")
     return Formula(tree)
 
 
@@ -69,7 +69,7 @@ class _Reader:
 
     def expect(self, token: str) -> None:
         if self.take(token) is None:
-            raise ValueError(f"{token!r} is missing")
+            raise ValueError(f"no {token!r} where one should stand")
 
     def sum(self) -> Tree:
         left = self.product()
@@ -91,12 +91,12 @@ class _Reader:
             self.expect(")")
             return inner
         if self.at >= len(self.tokens):
-            raise ValueError("it ends too early")
+            raise ValueError("no value at its end")
         token = self.tokens[self.at]
         self.at += 1
         if token.isdigit():
             if int(token) > _LARGEST:
-                raise ValueError(f"{token} is too large")
+                raise ValueError(f"{token}, which is beyond 2**40")
             return ("number", int(token))
         if token in ("min", "max"):
             self.expect("(")
@@ -106,7 +106,7 @@ class _Reader:
             self.expect(")")
             return (token, left, right)
         if not (token[0].isalpha() or token[0] == "_"):
-            raise ValueError(f"{token!r} stands where a value should")
+            raise ValueError(f"{token!r} where a value should stand")
         return ("name", token)
 
 

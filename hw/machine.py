@@ -131,7 +131,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
 def read_machine_file(path: str | Path) -> str:
     """The text of a file. Raises MachineError `machine.no-file`."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except (OSError, UnicodeDecodeError, ValueError) as error:  # ValueError: a zero byte in the name
         reason = getattr(error, "strerror", None) or (
             "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)

@@ -169,7 +169,7 @@ class Source:
                 continue
             field, origin = kinds[key], inherited
             try:
-                if field.metadata["figure"] and isinstance(raw, dict) and "value" in raw:
+                if field.metadata["figure"] and _has_origin(raw):
                     raw, origin = self._figure(raw, inherited, at, key)
                 value = self._value(field.metadata["kind"], raw, f"{at.label}, `{key}`", at, key)
             except NotGiven:
@@ -186,6 +186,9 @@ class Source:
         for name in raw:
             if name not in known:
                 self._report(at, "unknown-key", f"{at.label}, {key} has no key {name!r}", known, key, given=name)
+        if "value" not in raw:
+            self._report(at, "missing", f"{at.label}, `{key}` does not say its `value`", ", ".join(known), key)
+            raise NotGiven
         return raw["value"], self._origin(raw, outer, at, key)
 
     def _origin(self, given: Mapping[str, Any], outer: Provenance | None, at: Place, key: str) -> Provenance | None:
@@ -215,6 +218,13 @@ class Source:
     ) -> None:
         words = legal if isinstance(legal, str) else ", ".join(legal) + closest(given or key, legal)
         self.report(code, problem, words, table=at.table, index=at.index, key=key)
+
+
+def _has_origin(raw: Any) -> bool:
+    """Whether a quantity comes as a table with its origin, with a `value` or without one that should be there."""
+    if not isinstance(raw, dict):
+        return False
+    return "value" in raw or any(isinstance(raw.get(key), str) for key in _ORIGIN_KEYS)
 
 
 def _top_origin(given: Mapping[str, Any]) -> Provenance | None:

@@ -151,6 +151,14 @@ BAD = {
         "machine.unknown-key",
         with_line("clock_ghz = 2", 'clock_ghz = { value = 2, sourc = "x" }'),
     ),
+    "no value beside its source": (
+        "machine.missing",
+        with_line("bandwidth = 8", 'bandwidth = { source = "x" }'),
+    ),
+    "formula with a strange sign": ("machine.bad-value", with_line("interval = 1", 'interval = "k / 0"')),
+    "formula that goes on": ("machine.bad-value", with_line("interval = 1", 'interval = "m (k)"')),
+    "formula that breaks off": ("machine.bad-value", with_line("interval = 1", 'interval = "min(m, k + "')),
+    "formula without end": ("machine.bad-value", with_line("interval = 1", f'interval = "{"(" * 300}"')),
     "missing key": ("machine.missing", with_line('capacity = "64 KiB"\n', "")),
     "missing name": ("machine.missing", with_line('name = "pad"\n', "")),
     "missing source": ("machine.missing", with_line('source = "the tests"\n', "")),
@@ -341,6 +349,12 @@ def test_engines_on_one_pair_are_no_ring() -> None:
 def test_without_engines_cores_reach_every_memory() -> None:
     text = GOOD[: GOOD.index("[[dma]]")] + memory("island")
     assert parse_machine(text).dmas == ()
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "marked.toml"
+    file.write_text(GOOD, encoding="utf-8-sig")
+    assert load_machine(file) == parse_machine(GOOD)
 
 
 def test_the_origin_of_a_figure_at_the_top() -> None:
