@@ -1,6 +1,6 @@
 """Numbers as people read them: three digits and a unit. Exact figures stay exact in JSON.
 
-count(1_234_567)  1.23 M      size(65_536)  64 KiB      share(0.413)  41 %
+count(1_234_567)  1.23 M      size(65_536)  64 KiB      share(0.413)  41 %      whole(1_234_567)  1,234,567
 ratio(2, 8)       /4.00       ratio(8, 2)   x4.00
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 _THOUSANDS = ("", " k", " M", " G", " T", " P", " E")
 _BINARY = (" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB")
+_LONGEST = 10**15  # what is larger is not shown to the last digit: a table would be wider than any screen
 
 
 def _digits(value: float, units: tuple[str, ...], base: int) -> str:
@@ -16,6 +17,8 @@ def _digits(value: float, units: tuple[str, ...], base: int) -> str:
     while power + 1 < len(units) and round(size) >= (1000 if base == 1000 else 1024):
         size, power = size / base, power + 1
     sign = "-" if value < 0 else ""
+    if round(size) >= 10_000:  # beyond the last unit
+        return f"{abs(value):.2e}".join((sign, units[0]))
     if power == 0 and size == round(size):
         return f"{sign}{round(size)}{units[0]}"
     if power == 0 and size < 0.995:
@@ -35,6 +38,11 @@ def count(value: float) -> str:
 def size(value: float) -> str:
     """A number of bytes, in binary units: `96 B`, `64 KiB`, `1.50 MiB`."""
     return _digits(value, _BINARY, 1024)
+
+
+def whole(value: float) -> str:
+    """A number with all of its digits, `16,842,752`; of very large ones the first seven, `9.223376e+18`."""
+    return f"{value:,.0f}" if abs(value) < _LONGEST else f"{value:.6e}"
 
 
 def share(part: float) -> str:

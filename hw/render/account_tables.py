@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.hw import humane
 from tilewright.hw.fields import show_bytes
+from tilewright.hw.humane import whole
 from tilewright.hw.parts import align_up
 
 from .tables import Table, table
@@ -72,13 +73,9 @@ def remarks(account: Account) -> list[str]:
     return found
 
 
-def number(value: int) -> str:
-    return f"{value:,}"
-
-
 def some(value: int) -> str:
     """A number, or nothing for none."""
-    return number(value) if value else ""
+    return whole(value) if value else ""
 
 
 def some_bytes(value: int) -> str:
@@ -96,7 +93,7 @@ def energy_text(picojoules: float) -> str:
 
 def cycles(value: float) -> str:
     """A number of cycles, to a tenth where there are few."""
-    return f"{value:,.1f}" if value < 1000 and value != int(value) else f"{value:,.0f}"
+    return f"{value:,.1f}" if value < 1000 and value != int(value) else whole(value)
 
 
 def _asked(row: Traffic) -> bool:
@@ -115,7 +112,7 @@ def _traffic(account: Account) -> Table:
         for row in [*listed, account.of(memory)] if len(listed) > 1 else listed:
             rows.append((
                 memory, row.tensor, row.of if row.of != row.tensor else "", some(row.reads),
-                number(row.requests) if _asked(row) else "", some(row.drains), some(row.writes), some(row.fills),
+                whole(row.requests) if _asked(row) else "", some(row.drains), some(row.writes), some(row.fills),
                 some(row.first), some_bytes(row.bytes_read), some_bytes(row.bytes_written),
             ))  # fmt: skip
     return table("", head, rows, left=3)
@@ -127,7 +124,7 @@ def _copies(account: Account) -> Table:
     rows = []
     for s in account.copies:
         rows.append((
-            s.name, s.source, s.target, s.engine or "the cores", number(s.copies), some(s.descriptors), humane.size(s.bytes),
+            s.name, s.source, s.target, s.engine or "the cores", whole(s.copies), some(s.descriptors), humane.size(s.bytes),
             humane.size(s.run_bytes) if s.runs else "", some_bytes(s.burst_bytes),
             humane.share(s.efficiency) if s.burst_bytes else "", some(s.split),
             some_bytes(s.padded),
@@ -149,7 +146,7 @@ def caches_table(levels: Iterable[Level]) -> Table:
         for name, c in [*listed, ("all", level.total)] if len(listed) > 1 else listed:
             looked = c.hits + c.misses
             rows.append((
-                level.name, name, number(c.reads), number(c.writes), some(c.hits), some(c.misses),
+                level.name, name, whole(c.reads), whole(c.writes), some(c.hits), some(c.misses),
                 f"{c.misses / looked:.2%}" if looked else "", some(c.evictions), some(c.write_backs),
             ))  # fmt: skip
     head = ("level", "tensor", "reads", "writes", "hits", "misses", "missing", "evictions", "written back")
@@ -165,15 +162,15 @@ def footprint_table(footprint: Footprint) -> Table:
     of = "unbounded" if capacity is None else f"{show_bytes(capacity)}, {footprint.peak / capacity:.1%} taken"
     rows: list[tuple[str, ...]] = []
     for b in footprint.buffers:
-        offset = "" if b.offset is None else number(b.offset)
-        copies = number(b.copies) if b.copies > 1 else ""
+        offset = "" if b.offset is None else whole(b.offset)
+        copies = whole(b.copies) if b.copies > 1 else ""
         aligned = align_up(b.size, footprint.alignment)
-        rows.append((b.name, offset, copies, *map(number, (b.slots, b.size, aligned, footprint.taken(b)))))
-    rows.append(("all", "", "", "", "", "", number(footprint.peak)))
+        rows.append((b.name, offset, copies, *map(whole, (b.slots, b.size, aligned, footprint.taken(b)))))
+    rows.append(("all", "", "", "", "", "", whole(footprint.peak)))
     arena = footprint.arena
     if arena is not None and arena > footprint.peak:
         lost = f"{humane.share(1 - footprint.peak / arena)} of it between buffers"
-        of += f", {number(arena)} bytes with all buffers placed, {lost}"
+        of += f", {whole(arena)} bytes with all buffers placed, {lost}"
     where = f", at {footprint.where}" if footprint.where else ""
     head = ("buffer", "offset", "copies", "slots", "bytes a slot", "aligned", "taken")
     return table(f"{footprint.memory} ({of}){where}", head, rows)
@@ -214,7 +211,7 @@ def _place(s: Stall) -> str:
 
 
 def _operations(account: Account) -> Table:
-    rows = [(kind, number(n)) for kind, n in account.operations.items()]
+    rows = [(kind, whole(n)) for kind, n in account.operations.items()]
     time = account.time
     total = sum(account.operations.values())
     said = f", {total / time.cycles:.3g} a cycle" if time is not None and time.cycles else ""
