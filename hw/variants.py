@@ -6,14 +6,14 @@ Figures are named as accounts of provenance name them: the table, the part's nam
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from tilewright.lang.errors import user_location
 
 from .errors import MachineError
-from .fields import Kind, show_value
+from .fields import show_value
 from .machine import Header, Machine, machine_text, parse_machine
 from .parts import Compute, Provenance
 from .reader import closest, field_kinds
@@ -41,11 +41,12 @@ def figure_text(machine: Machine, name: str) -> str:
     """The value of a figure as a machine file writes it. Raises MachineError `machine.unknown-figure`."""
     part, key, entry = _find(machine, name)
     value = getattr(part, key)
-    if value is None:
+    field = _fields(machine, part)[key]
+    if value is None and field.default is None:
         return "not said"
     if entry:
         return show_value(value[entry]).removesuffix(".0")
-    return _kind(machine, part, key).write(value)
+    return field.metadata["kind"].write(value)
 
 
 def changed(machine: Machine, values: Mapping[str, Any]) -> Machine:
@@ -83,7 +84,7 @@ def _find(machine: Machine, name: str) -> tuple[Any, str, str]:
     for prefix, part in [("compute.", machine.compute), *_parts(machine), ("", machine)]:
         if name.startswith(prefix):
             key, _, entry = name.removeprefix(prefix).partition(".")
-            field = field_kinds(Header if part is machine else type(part)).get(key)
+            field = _fields(machine, part).get(key)
             if field is not None and field.metadata["figure"]:
                 value = getattr(part, key)
                 if not entry or (isinstance(value, Mapping) and entry in value):
@@ -104,13 +105,13 @@ def _legal(names: tuple[str, ...], given: str) -> str:
     return f"it has {', '.join(f'{p}.*' if p not in names else p for p in parts)}{closest(given, names)}"
 
 
-def _kind(machine: Machine, part: Any, key: str) -> Kind:
-    return field_kinds(Header if part is machine else type(part))[key].metadata["kind"]
+def _fields(machine: Machine, part: Any) -> dict[str, dataclasses.Field[Any]]:
+    return field_kinds(Header if part is machine else type(part))
 
 
 def _with(machine: Machine, name: str, raw: Any) -> Machine:
     part, key, entry = _find(machine, name)
-    kind = _kind(machine, part, key)
+    kind = _fields(machine, part)[key].metadata["kind"]
     try:
         value = kind.read(dict(getattr(part, key)) | {entry: raw} if entry else raw)
     except ValueError as e:
@@ -123,12 +124,12 @@ def _with(machine: Machine, name: str, raw: Any) -> Machine:
     origin = Provenance(f"changed from {show_value(getattr(part, key))}"[:120], "assumed")
     provenance = {**machine.provenance, figure: origin}
     if part is machine:
-        return replace(machine, **{key: value}, provenance=provenance)
-    other = replace(part, **{key: value})
+        return dataclasses.replace(machine, **{key: value}, provenance=provenance)
+    other = dataclasses.replace(part, **{key: value})
     if isinstance(part, Compute):
-        return replace(machine, compute=other, provenance=provenance)
+        return dataclasses.replace(machine, compute=other, provenance=provenance)
     listed = _TABLES[name.partition(".")[0]]
-    return replace(
+    return dataclasses.replace(
         machine,
         **{listed: tuple(other if p is part else p for p in getattr(machine, listed))},
         provenance=provenance,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.hw import MachineError, load_machine, machine_names, machine_text, parse_machine
-from tilewright.hw.variants import changed, figure, figure_names
+from tilewright.hw.variants import changed, figure, figure_names, figure_text
 
 TOY = load_machine("toy")
 
@@ -17,6 +17,12 @@ def test_every_figure_can_be_named_and_said_again(name: str) -> None:
         value = figure(machine, path)
         if value is not None:
             assert figure(changed(machine, {path: value}), path) == value
+
+
+def test_figures_as_text() -> None:
+    said = {"memory.spm.capacity": '"64 KiB"', "memory.dram.capacity": '"unbounded"', "unit.mma.energy": "not said",
+            "compute.ops.f32": "16", "clock_ghz": "1"}  # fmt: skip
+    assert {name: figure_text(TOY, name) for name in said} == said
 
 
 def test_several_figures_with_their_origin() -> None:
