@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import humane
-from tilewright.hw.render.pictures import COLOURS, INK
+from tilewright.hw.render.pictures import COLOURS, INK, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,10 +36,11 @@ def paint(s: Sweep, figure: Figure) -> None:
     axes.plot(*_columns(front), "o", markersize=11, markerfacecolor="none", markeredgecolor=INK, label="Pareto front")
     _lost(s, axes, x, places)
     _ticks(axes, x, places)
-    axes.set_title(f"{s.kernel} on {s.machine}, " + " ".join(f"{k}={v}" for k, v in s.sizes.items()))
+    axes.set_title(literal(s.title()))
     axes.set_xlabel(x)
     axes.set_ylabel(s.measure)
-    axes.set_ylim(bottom=0)
+    # Room above for the rings of the front and for what does not run.
+    axes.set_ylim(0, 1.12 * max((s.value(p) for p in s.points if not p.problem), default=1.0) or 1.0)
     axes.yaxis.set_major_formatter(lambda v, _: humane.count(v) if s.measure == "cycles" else humane.size(v))
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
 
