@@ -10,6 +10,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tilewright.lang.errors import user_location
 
@@ -22,7 +23,7 @@ from .reader import Source, closest, write_table
 PRESETS = Path(__file__).parent / "machines"
 FORMAT = 1
 
-_PARTS = {"memory": Memory, "dma": Dma, "cache": Cache, "unit": Unit}
+LISTS = {"memory": "memories", "dma": "dmas", "cache": "caches", "unit": "units"}  # [[table]] -> field of Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,23 @@ class Machine:
 
     def __hash__(self) -> int:
         return hash((self.name, self.clock_ghz, self.memories, self.dmas, self.caches))
+
+    @property
+    def header(self) -> Header:
+        """The keys at the top of its file."""
+        default = self.default_provenance
+        return Header(self.name, self.about, self.clock_ghz, default.source, default.confidence)
+
+    @property
+    def tables(self) -> dict[str, tuple[Any, ...]]:
+        """Its memories, engines, caches and units by the name of their tables in a file."""
+        return {table: getattr(self, field) for table, field in LISTS.items()}
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Its parts by the path with which figures of theirs are named: `compute`, `memory.spm`."""
+        listed = {f"{table}.{part.name}": part for table, parts in self.tables.items() for part in parts}
+        return {"compute": self.compute} | listed
 
     @property
     def main(self) -> Memory:
@@ -177,7 +195,7 @@ def machine_problems(text: str, origin: str = "<machine>") -> list[MachineError]
 
 def _read(text: str, origin: str) -> tuple[Source, Machine | None]:
     source = Source(text, origin)
-    header = source.read_top(Header, tables=("compute", *_PARTS))
+    header = source.read_top(Header, tables=("compute", *LISTS))
     if header is not None:
         source.default = Provenance(header.source, header.confidence)
         if header.format != FORMAT:
@@ -210,14 +228,8 @@ def _read(text: str, origin: str) -> tuple[Source, Machine | None]:
 
 def machine_text(machine: Machine) -> str:
     """The machine as a file: `parse_machine(machine_text(m)) == m`."""
-    default = machine.default_provenance
-    header = Header(machine.name, machine.about, machine.clock_ghz, default.source, default.confidence)
-    blocks = [write_table("", "", header, machine.provenance)]
-    blocks += [write_table("[compute]", "compute", machine.compute, machine.provenance)]
-    parts = {"memory": machine.memories, "dma": machine.dmas, "cache": machine.caches, "unit": machine.units}
-    blocks += [
-        write_table(f"[[{table}]]", f"{table}.{part.name}", part, machine.provenance)
-        for table, listed in parts.items()
-        for part in listed
-    ]
+    blocks = [write_table("", "", machine.header, machine.provenance)]
+    for path, part in machine.parts.items():
+        table, of_several, _ = path.partition(".")
+        blocks.append(write_table(f"[[{table}]]" if of_several else f"[{table}]", path, part, machine.provenance))
     return "\n".join(blocks)

@@ -233,15 +233,19 @@ def _top_origin(given: Mapping[str, Any]) -> Provenance | None:
     return Provenance(source, confidence) if isinstance(source, str) and isinstance(confidence, str) else None
 
 
+def left_out(field: dataclasses.Field[Any], value: Any, figure: str, provenance: Mapping[str, Provenance]) -> bool:
+    """Whether a file need not say a value: it is the default, and has no origin of its own."""
+    return figure not in provenance and field.default is not dataclasses.MISSING and value == field.default
+
+
 def write_table(header: str, path: str, part: Any, provenance: Mapping[str, Provenance]) -> str:
     """One table as TOML: what differs from the defaults, and the origin of a quantity that has its own."""
     lines = [header] if header else []
     for name, field in field_kinds(type(part)).items():
         value = getattr(part, name)
         figure = f"{path}.{name}" if path else name
-        if figure not in provenance and field.default is not dataclasses.MISSING and value == field.default:
-            continue
-        lines.append(f"{name} = {figure_text(field, value, provenance.get(figure))}")
+        if not left_out(field, value, figure, provenance):
+            lines.append(f"{name} = {figure_text(field, value, provenance.get(figure))}")
     return "\n".join(lines) + "\n"
 
 

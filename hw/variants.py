@@ -14,19 +14,15 @@ from tilewright.lang.errors import user_location
 
 from .errors import MachineError
 from .fields import show_value
-from .machine import Header, Machine, machine_text, parse_machine
+from .machine import LISTS, Header, Machine, machine_text, parse_machine
 from .parts import Compute, Provenance
 from .reader import closest, field_kinds
-
-_TABLES = {"memory": "memories", "dma": "dmas", "cache": "caches", "unit": "units"}
 
 
 def figure_names(machine: Machine) -> tuple[str, ...]:
     """Every figure of a machine that can be changed."""
-    return tuple(_figures("", Header, None)) + tuple(
-        name
-        for prefix, part in [("compute.", machine.compute), *_parts(machine)]
-        for name in _figures(prefix, type(part), part)
+    return tuple(_figures("", Header, machine)) + tuple(
+        name for path, part in machine.parts.items() for name in _figures(f"{path}.", type(part), part)
     )
 
 
@@ -66,22 +62,17 @@ def changed(machine: Machine, values: Mapping[str, Any]) -> Machine:
         ) from None
 
 
-def _parts(machine: Machine) -> Iterator[tuple[str, Any]]:
-    for table, listed in _TABLES.items():
-        for part in getattr(machine, listed):
-            yield f"{table}.{part.name}.", part
-
-
 def _figures(prefix: str, cls: type, part: Any) -> Iterator[str]:
     for key, field in field_kinds(cls).items():
         if field.metadata["figure"]:
-            value = getattr(part, key, None)
+            value = getattr(part, key)
             yield from (f"{prefix}{key}.{entry}" for entry in value) if isinstance(value, Mapping) else [prefix + key]
 
 
 def _find(machine: Machine, name: str) -> tuple[Any, str, str]:
     """The part that has a figure, its key, and the entry in it where the figure is a table."""
-    for prefix, part in [("compute.", machine.compute), *_parts(machine), ("", machine)]:
+    for path, part in [*machine.parts.items(), ("", machine)]:
+        prefix = f"{path}." if path else ""
         if name.startswith(prefix):
             key, _, entry = name.removeprefix(prefix).partition(".")
             field = _fields(machine, part).get(key)
@@ -128,7 +119,7 @@ def _with(machine: Machine, name: str, raw: Any) -> Machine:
     other = dataclasses.replace(part, **{key: value})
     if isinstance(part, Compute):
         return dataclasses.replace(machine, compute=other, provenance=provenance)
-    listed = _TABLES[name.partition(".")[0]]
+    listed = LISTS[name.partition(".")[0]]
     return dataclasses.replace(
         machine,
         **{listed: tuple(other if p is part else p for p in getattr(machine, listed))},

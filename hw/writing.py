@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import fields as f
-from .machine import Header, Machine
-from .parts import Cache, Compute, Dma, Memory, Provenance, Unit
-from .reader import field_kinds, figure_text
+from .machine import Machine
+from .parts import Compute, Provenance
+from .reader import field_kinds, figure_text, left_out, write_table
 
 _HEAD = """\
 # Sizes are bytes (or "64 KiB"), times are cycles, bandwidths bytes a cycle, energies picojoules.
@@ -18,43 +18,35 @@ _HEAD = """\
 # `tilewright machine check FILE` finds what is wrong; docs/machines.md explains the format.
 """
 _ABOUT = {
-    Memory: "Memories run from the outermost inwards.",
-    Dma: "Engines join memories to a tree, with one way from the main memory to each.",
-    Cache: "Caches run from the core outwards; schedules can't name them, simulated runs count their hits and misses.",
-    Unit: "Block operations that `tensorize` names.",
+    "memory": "Memories run from the outermost inwards.",
+    "dma": "Engines join memories to a tree, with one way from the main memory to each.",
+    "cache": "Caches run from the core outwards; schedules can't name them, simulated runs count their hits and misses.",
+    "unit": "Block operations that `tensorize` names.",
 }
 _COLUMN = 40  # where remarks stand, if the line leaves room
 
 
 def commented_text(machine: Machine, heading: str = "") -> str:
     """The machine as a file with remarks; `heading` becomes its first lines. It reads back as the same machine."""
-    default = machine.default_provenance
-    header = Header(machine.name, machine.about, machine.clock_ghz, default.source, default.confidence)
-    blocks = [_table("", "", header, machine.provenance, True)]
-    blocks.append(_table("[compute]", "compute", machine.compute, machine.provenance, True))
-    listed: list[tuple[str, type, Sequence[Any]]] = [
-        ("memory", Memory, machine.memories), ("dma", Dma, machine.dmas), ("cache", Cache, machine.caches),
-        ("unit", Unit, machine.units),
-    ]  # fmt: skip
-    for table, cls, parts in listed:
-        for index, part in enumerate(parts):
-            text = _table(f"[[{table}]]", f"{table}.{part.name}", part, machine.provenance, index == 0)
-            blocks.append(f"# {_ABOUT[cls]}\n{text}" if index == 0 else text)
+    origins = machine.provenance
+    blocks = [_table("", "", machine.header, origins), _table("[compute]", "compute", machine.compute, origins)]
+    for table, (first, *others) in ((table, parts) for table, parts in machine.tables.items() if parts):
+        head = f"[[{table}]]"
+        blocks.append(f"# {_ABOUT[table]}\n{_table(head, f'{table}.{first.name}', first, origins)}")
+        blocks += [write_table(head, f"{table}.{part.name}", part, origins) for part in others]
     top = "".join(f"# {line}\n" for line in heading.splitlines())
     return top + _HEAD + "\n" + "\n".join(blocks)
 
 
-def _table(header: str, path: str, part: Any, origins: Mapping[str, Provenance], remarks: bool) -> str:
-    """One table. With `remarks` each key says what it means, and those left at their default stand there as comments."""
+def _table(header: str, path: str, part: Any, origins: Mapping[str, Provenance]) -> str:
+    """One table in which each key says what it means, and those left at their default stand as comments."""
     lines = [header] if header else []
     for key, field in field_kinds(type(part)).items():
         value = getattr(part, key)
         figure = f"{path}.{key}" if path else key
-        left_out = figure not in origins and field.default is not dataclasses.MISSING and value == field.default
-        if left_out and not remarks:
-            continue
-        text = _example(part, field) if left_out else f"{key} = {figure_text(field, value, origins.get(figure))}"
-        lines += _remarked(text, field.metadata["about"]) if remarks else [text]
+        usual = left_out(field, value, figure, origins)
+        text = _example(part, field) if usual else f"{key} = {figure_text(field, value, origins.get(figure))}"
+        lines += _remarked(text, field.metadata["about"])
     return "\n".join(lines) + "\n"
 
 

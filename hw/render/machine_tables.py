@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.hw.formulas import Formula
-from tilewright.hw.reader import field_kinds
+from tilewright.hw.reader import field_kinds, left_out
 
 from .tables import Table, table
 
@@ -24,9 +24,7 @@ def machine_heading(machine: Machine) -> str:
 
 def machine_tables(machine: Machine) -> list[Table]:
     """A table for each sort of part, without columns in which every part has the default."""
-    listed: list[tuple[str, Sequence[Any]]] = [
-        ("memory", machine.memories), ("engine", machine.dmas), ("cache", machine.caches), ("unit", machine.units),
-    ]  # fmt: skip
+    listed = ((("engine" if table == "dma" else table), parts) for table, parts in machine.tables.items())
     return [_compute(machine), *(_parts(title, parts) for title, parts in listed if parts)]
 
 
@@ -46,16 +44,11 @@ def figure_table(machine: Machine) -> Table:
 
 def figures(machine: Machine) -> Iterator[tuple[str, dataclasses.Field[Any], Any]]:
     """(path such as `memory.spm.latency`, field, value) of all figures that are not defaults, in the file's order."""
-    parts: list[tuple[str, Any]] = [("compute", machine.compute)]
-    parts += [(f"memory.{memory.name}", memory) for memory in machine.memories]
-    parts += [(f"dma.{dma.name}", dma) for dma in machine.dmas]
-    parts += [(f"cache.{cache.name}", cache) for cache in machine.caches]
-    parts += [(f"unit.{unit.name}", unit) for unit in machine.units]
-    for path, part in parts:
+    for path, part in machine.parts.items():
         for key, field in field_kinds(type(part)).items():
-            value = getattr(part, key)
-            if field.metadata["figure"] and (value != field.default or f"{path}.{key}" in machine.provenance):
-                yield f"{path}.{key}", field, value
+            value, figure = getattr(part, key), f"{path}.{key}"
+            if field.metadata["figure"] and not left_out(field, value, figure, machine.provenance):
+                yield figure, field, value
 
 
 def _compute(machine: Machine) -> Table:
@@ -101,9 +94,8 @@ def machine_data(machine: Machine) -> dict[str, Any]:
     paths = ["clock_ghz", *(path for path, _, _ in figures(machine))]
     return {
         "name": machine.name, "about": machine.about, "clock_ghz": machine.clock_ghz,
-        "compute": part(machine.compute), "memory": [part(x) for x in machine.memories],
-        "dma": [part(x) for x in machine.dmas], "cache": [part(x) for x in machine.caches],
-        "unit": [part(x) for x in machine.units],
+        "compute": part(machine.compute),
+        **{table: [part(x) for x in parts] for table, parts in machine.tables.items()},
         "figures": {path: dataclasses.asdict(machine.provenance.get(path, default)) for path in paths},
     }  # fmt: skip
 
