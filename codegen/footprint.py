@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from tilewright.codegen import loops as L
 from tilewright.hw import Footprint, LiveBuffer, Machine, SimulationError, footprints
@@ -20,14 +20,15 @@ Loops = tuple[tuple[L.For, Interval], ...]
 
 
 def live_points(
-    program: L.Program, machine: Machine, env: Env, whole: bool = False
+    program: L.Program, machine: Machine, env: Env, whole: bool = False, bounded: bool = False
 ) -> Iterator[tuple[str, list[LiveBuffer]]]:
     """Every place at which a buffer begins to live, with all that live there, at these sizes and scalars.
 
     A size that differs from one iteration to the next counts with its largest value. A buffer is placed at the first
-    offset of its memory that is free while it lives. One that is made in a parallel or spatial loop exists once for each
-    core or element at work, where these have no memory of their own; of one that is spread over elements counts what one of
-    them has, unless the `whole` is wanted. Raises SimulationError `simulation.size`.
+    offset of its memory that is free while it lives and suits its elements. One that is made in a parallel or spatial
+    loop exists once for each core or element at work, where these have no memory of their own; of one that is spread over
+    elements counts what one of them has, unless the `whole` is wanted. Raises SimulationError `simulation.size` for a
+    buffer that `env` does not bound; if only `bounded` ones are wanted it is left out.
     """
     live: list[LiveBuffer] = []
 
@@ -35,7 +36,7 @@ def live_points(
         if isinstance(s, L.For):
             r = Interval(s.start, simplify.sub(s.stop, integer(1)))
             yield from visit(s.body, (*loops, (s, r)), s.var.attr)
-        elif isinstance(s, L.Allocate):
+        elif isinstance(s, L.Allocate) and (not bounded or _bounded(s.buffer, loops, env)):
             live.append(_placed(s.buffer, loops, machine, env, live, whole))
             yield where, list(live)
             yield from visit(s.body, loops, where)
@@ -87,7 +88,7 @@ def _placed(b: L.Buffer, loops: Loops, machine: Machine, env: Env, live: list[Li
     for other in sorted((o for o in live if machine.memory(o.memory) is memory), key=lambda o: o.offset or 0):
         if start + taken <= (other.offset or 0):
             break
-        start = max(start, _end(other, memory))
+        start = max(start, align_up(_end(other, memory), b.dtype.bytes))
     return replace(made, offset=start)
 
 
@@ -99,19 +100,48 @@ def _instances(memory: Memory, loops: Loops, machine: Machine, env: Env) -> int:
     """How many of a buffer are alive together: one for each core, or element, that has one."""
     cores = elements = 1
     for k, (s, _) in enumerate(loops):
-        if s.mode == L.PARALLEL or s.axis:
-            n = max(1, largest(simplify.sub(s.stop, s.start), loops[:k], env, s.var.attr))
-            cores, elements = (cores, elements * n) if s.axis else (cores * n, elements)
+        if s.axis:
+            elements *= max(1, largest(_trips(s), loops[:k], env, s.var.attr))
+        elif s.mode == L.PARALLEL:
+            top = _top(_trips(s), loops[:k])
+            cores *= max(1, index_value(top, env)) if _known(top, env) else machine.compute.cores
     cores = min(cores, machine.compute.cores)
     return {"machine": cores * elements, "core": elements, "element": 1}[memory.per]
 
 
-def largest(n: Node, loops: Loops, env: Env, name: str) -> int:
-    """The largest value of an expression over the loops around it, at least 0."""
+def _trips(s: L.For) -> Node:
+    return simplify.sub(s.stop, s.start)
+
+
+def _bounded(b: L.Buffer, loops: Loops, env: Env) -> bool:
+    """Whether `env` says how large a buffer is at most, and how often it is there."""
+    axes = [(_trips(s), loops[:k]) for k, (s, _) in enumerate(loops) if s.axis]
+    return b.size is not None and all(_known(_top(n, around), env) for n, around in [(b.size, loops), *axes])
+
+
+def _top(n: Node, loops: Loops) -> Node | None:
+    """The largest value of an expression over the loops around it as one of sizes and scalars, if it has one."""
     top: Node | None = n
     for s, r in reversed(loops):
         top = intervals.bounds(top, {s.var: r}).hi if top is not None else None
-    if top is None or ir.leaves([top], "load"):
+    return top
+
+
+def _known(n: Node | None, env: Env) -> TypeGuard[Node]:
+    """Whether `env` says the value of an expression."""
+    if n is None or _reads(n):
+        return False
+    return all(m.op == "const" or m.attr in env for m in ir.postorder([n]) if not m.args)
+
+
+def _reads(n: Node) -> bool:
+    return any(m.op in ("load", "load_if") for m in ir.postorder([n]))
+
+
+def largest(n: Node, loops: Loops, env: Env, name: str) -> int:
+    """The largest value of an expression over the loops around it, at least 0."""
+    top = _top(n, loops)
+    if top is None or _reads(top):
         raise SimulationError(
             f"how large {name} is depends on data", code="simulation.size",
             hint="a machine's memories hold what has a size that the kernel's sizes bound",
@@ -119,4 +149,4 @@ def largest(n: Node, loops: Loops, env: Env, name: str) -> int:
     return max(0, index_value(top, env))
 
 
-__all__ = ["arenas", "live_points", "program_footprints"]
+__all__ = ["arenas", "footprints_at", "live_points", "program_footprints"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.export.expressions import Expressions, Json, number
-from tilewright.codegen.export.placement import ALIGNMENT, Placement, place
+from tilewright.codegen.export.placement import Placement
 from tilewright.codegen.interface import argument_roles
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import CompileError, user_location
@@ -36,17 +36,16 @@ class About:
     schedule: str
     sizes: Mapping[str, int] = field(default_factory=dict)
     machine: str | None = None
-    alignments: Mapping[str, int] = field(default_factory=dict)
 
 
-def document(program: L.Program, about: About) -> Json:
-    """The document of a lowered program. Raises CompileError for what a document can't hold."""
+def document(program: L.Program, about: About, placed: Placement) -> Json:
+    """The document of a lowered program whose buffers are `placed`. Raises CompileError for what a document can't hold."""
     p = about.pipeline
     names = _names(program)
     writer = _Writer(names)
-    placed = place(program.body, about.alignments)
     requirements = [_condition(writer, r) for r in program.requirements]
     body = writer.body(program.body)
+    used = {placed.memory(b.memory) for b in writer.buffers if b.name in placed.offsets}
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -60,8 +59,7 @@ def document(program: L.Program, about: About) -> Json:
         "functions": list(writer.expressions.functions.values()),
         "requirements": requirements,
         "memories": [
-            {"name": m, "bytes": placed.arena(m), "alignment": about.alignments.get(m, ALIGNMENT)}
-            for m in placed.memories
+            {"name": m, "bytes": r.bytes, "alignment": r.alignment} for m, r in placed.rooms.items() if m in used
         ],
         "buffers": [_buffer(b, names[b], placed) for b in writer.buffers],
         "body": body,
@@ -138,10 +136,10 @@ def _buffer(b: L.Buffer, name: str, placed: Placement) -> Json:
     return {
         "name": name,
         "type": b.dtype.name,
-        "memory": b.memory,
+        "memory": placed.memory(b.memory),
         "slots": b.slots,
-        "bytes": placed.bytes.get(b),
-        "offset": placed.offsets.get(b),
+        "bytes": placed.bytes.get(b.name),
+        "offset": placed.offsets.get(b.name),
     }
 
 

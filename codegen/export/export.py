@@ -13,6 +13,7 @@ from tilewright.codegen import loops as L
 from tilewright.codegen.compile import completed
 from tilewright.codegen.export.document import About, document
 from tilewright.codegen.export.expressions import Json
+from tilewright.codegen.export.placement import place
 from tilewright.codegen.export.printing import dumps
 from tilewright.codegen.footprint import program_footprints
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
@@ -20,18 +21,18 @@ from tilewright.codegen.lower import Request, lower
 from tilewright.codegen.prepared import registers_of
 from tilewright.codegen.tidy import tidy
 from tilewright.hw import Compute, Dma, Machine, Memory, Provenance, Unit, check_capacity, load_machine
-from tilewright.hw.machine import memory_names
 from tilewright.lang import ir
 from tilewright.lang.binding import check_sizes
 from tilewright.lang.errors import ArgumentError, BoundsError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.build import build_nest
 from tilewright.schedule.check import placed_by
-from tilewright.schedule.machines import check_state
+from tilewright.schedule.machines import check_arrays, check_state
 from tilewright.schedule.nest import Allocation, LoopNode, walk
 from tilewright.schedule.state import State
 
 FORMS = ("json", "c")
+ALIGNMENT = 64  # bytes, where no machine says more
 
 
 @dataclass(frozen=True)
@@ -110,22 +111,24 @@ def made_document(
     given = machine if machine is not None else getattr(schedule, "machine", None)
     on = load_machine(given) if isinstance(given, str) else given
     full = completed(p, schedule, mode, None if on is None else registers_of(on))
-    if on is not None:
+    if on is not None and sizes:
+        check_arrays(full.state, on, sizes)
+    elif on is not None:
         check_state(full.state, on)
     known = on or any_machine(full.state, mode)
     classes = (CONTIGUOUS,) * len(argument_roles(p))
     symbol = abi.symbol(p.name, "export")
-    program = lower(Request(full.state, mode, symbol, classes, native=False, machine=known, sizes=sizes)).program
-    program = replace(program, body=tidy(program.body))
-    _check_requirements(p, program, full.state, mode)
+    lowered = lower(Request(full.state, mode, symbol, classes, native=False, machine=known, sizes=sizes))
+    program = replace(lowered.program, body=tidy(lowered.program.body))
+    _check_requirements(p, program)
+    whole: L.Program = lowered.results["sections"]  # its loops are not parted: every buffer is made at one place
     if on is not None and sizes:
-        check_capacity(on, program_footprints(program, on, sizes), placed_by(full.directives))
-    alignments = {} if on is None else {n: max(m.alignment, 16) for m in on.memories for n in memory_names(m)}
-    about = About(p, full.state, mode, str(full), dict(sizes or {}), on.name if on else None, alignments)
-    return document(program, about)
+        check_capacity(on, program_footprints(whole, on, sizes), placed_by(full.directives))
+    about = About(p, full.state, mode, str(full), dict(sizes or {}), on.name if on else None)
+    return document(program, about, place(whole, known, dict(sizes or {})))
 
 
-def _check_requirements(p: Pipeline, program: L.Program, state: State, mode: str) -> None:
+def _check_requirements(p: Pipeline, program: L.Program) -> None:
     """Raise the error of a call with sizes for which a requirement does not hold."""
     if any(c is ir.FALSE for c in program.requirements):
         raise BoundsError(
@@ -139,7 +142,7 @@ def any_machine(state: State, mode: str) -> Machine:
     storages = [s for n in walk(build_nest(state, mode).body) if isinstance(n, Allocation) for s in n.storages]
     inner = [m for m in dict.fromkeys(s.memory for s in storages) if m not in ("main", "reg")]
     kinds = {"main": "main", **dict.fromkeys(inner, "scratchpad"), "reg": "registers"}
-    memories = tuple(Memory(name, kind, None, 1.0, 1.0) for name, kind in kinds.items())
+    memories = tuple(Memory(name, kind, None, 1.0, 1.0, alignment=ALIGNMENT) for name, kind in kinds.items())
     loops = (n for n in walk(build_nest(state, mode).body) if isinstance(n, LoopNode))
     called = dict.fromkeys(n.call.unit for n in loops if n.call is not None)
     operands = dict.fromkeys("abc", "main")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from importlib.resources import files
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import tilewright as tw
 from tests.codegen.export_support import call_of
 from tests.codegen.export_support import reference as reference_of
+from tests.codegen.test_export_dma import ring
 from tests.fuzz.strategies import trials
 from tests.kernels import same
 from tests.schedule.algorithms import ALL, arguments
@@ -23,13 +25,16 @@ from tests.schedule.random_schedules import grow
 from tests.schedule.test_random import BROKEN
 from tilewright.codegen.compile import completed
 from tilewright.codegen.export import execute, read
-from tilewright.codegen.export.export import made_document
+from tilewright.codegen.export.export import any_machine, made_document
 from tilewright.codegen.export.printing import dumps
 from tilewright.codegen.export.touched import statements
 from tilewright.codegen.externs import symbol
+from tilewright.codegen.footprint import footprints_at
+from tilewright.codegen.prepared import Prepared
 from tilewright.hw import SimulationError, load_machine, machine_text, parse_machine
 from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError
 from tilewright.lang.extern import externs
+from tilewright.lang.types import DTYPES
 from tilewright.schedule.schedule import Schedule
 
 SCHEMA = json.loads(files("tilewright.codegen.export").joinpath("nest.schema.json").read_text(encoding="utf-8"))
@@ -140,6 +145,57 @@ def test_buffers_lie_at_offsets_that_no_other_living_one_has() -> None:
     ends = sorted((b["offset"], b["offset"] + b["bytes"]) for b in d["buffers"])
     assert all(one[1] <= other[0] for one, other in pairwise(ends)) and ends[-1][1] == spm["bytes"]
     assert {b["name"]: b["slots"] for b in d["buffers"]} == {"C_tile": 1, "A_C": 2, "B_C": 2}
+
+
+@given(st.integers(0, 2**32), st.sampled_from(sorted(ALL)), st.booleans())
+@settings(max_examples=30)
+def test_buffers_lie_where_the_account_has_them(seed: int, name: str, fixed: bool) -> None:
+    """On a machine with several cores and hardly aligned memories; at any sizes those whose size is a number."""
+    r = random.Random(seed)
+    p = ALL[name]()
+    s, _ = grow(p, r.randrange, r.randrange(6))
+    for k in range(1 + r.randrange(3)):
+        ring(s, r.randrange, f"c{k}")
+    sizes = {n: 3 + r.randrange(20) for n in p.sizes}
+    try:
+        full = completed(p, s, "strict")
+        on = any_machine(full.state, "strict")
+        narrow = tuple(replace(m, alignment=2) for m in on.memories)
+        on = replace(on, memories=narrow, compute=replace(on.compute, cores=3))
+        d = made_document(p, s, sizes if fixed else None, on, "strict")
+        points = Prepared(p, full.state, on, "strict").points(sizes)
+    except (ScheduleError, BoundsError, SimulationError) as e:
+        assert e.code in BROKEN or e.code.startswith(("bounds.", "dma.", "schedule.")), e
+        return
+    points = [(where, live) for where, live in points if live[-1].memory != "reg"]
+    placed = {b["name"]: b for b in d["buffers"] if b["memory"] != "reg"}
+    rooms = {m["name"]: m["bytes"] for m in d["memories"]}
+    for _, live in points:
+        b = placed.get(live[-1].name, {"offset": None})
+        if fixed and "name" in b:
+            assert (b["offset"], b["bytes"]) == (live[-1].offset, live[-1].size * live[-1].slots)
+        if b["offset"] is not None:
+            assert b["offset"] % DTYPES[b["type"]].bytes == 0 and b["offset"] + b["bytes"] <= rooms[b["memory"]]
+            assert all(x.memory != b["memory"] or apart(b, placed[x.name]) for x in live[:-1] if x.name in placed)
+    if fixed and all(live[-1].name in placed for _, live in points):  # no branch that the sizes decide
+        assert rooms == {f.memory: f.arena for f in footprints_at(points, on) if f.memory != "reg"}
+
+
+def apart(one: dict, other: dict) -> bool:
+    """Whether two buffers share no byte, as far as both are placed."""
+    if one["offset"] is None or other["offset"] is None:
+        return True
+    first, second = sorted((one, other), key=lambda b: b["offset"])
+    return first["offset"] + first["bytes"] <= second["offset"]
+
+
+def test_what_only_the_call_bounds_is_not_placed() -> None:
+    s = matmul.schedule()
+    s["C.update"].tile("i", "j", "io", "jo", "ii", "ji", 8, 8).reorder("io", "jo", "ii", "k", "ji")
+    s.cache_read("A", at="C.update.io", name="rows", memory="spm")
+    s.cache_write("C", at="C.update.jo", memory="spm")
+    placed = {b["name"]: b["offset"] for b in matmul.export(s).document["buffers"]}
+    assert placed["rows"] is None and placed["C_tile"] == 0
 
 
 def test_buffers_that_do_not_live_at_once_share_their_place() -> None:
@@ -295,6 +351,15 @@ def test_what_does_not_fit_the_machine_is_refused() -> None:
     with pytest.raises(tw.TilewrightError) as e:
         matmul.export(s, sizes=sizes, machine="toy")
     assert e.value.code == "capacity.exceeded"
+
+
+def test_spatial_loops_longer_than_the_array_are_refused() -> None:
+    s = matmul.schedule()
+    s["C.update"].spatial("j", "x")
+    assert matmul.export(s, machine="toy", sizes={"M": 3, "N": 4, "K": 3})
+    with pytest.raises(ScheduleError) as e:
+        matmul.export(s, machine="toy", sizes={"M": 3, "N": 5, "K": 3})
+    assert e.value.code == "schedule.array-extent"
 
 
 def test_a_machine_decides_who_copies() -> None:
