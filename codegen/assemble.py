@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.emit.ledger import (
+    ACCESSES,
     CALLS,
     DONE,
     HANDS,
@@ -59,7 +60,7 @@ class Counted:
 
 
 # What a count of each kind adds to reads or writes.
-ACCESSES = {LOADS: 1, STORES: 1, SHARED_LOADS: -1, SHARED_STORES: -1}
+ELEMENTS = {LOADS: 1, STORES: 1, SHARED_LOADS: -1, SHARED_STORES: -1}
 
 
 def tensor_name(b: L.Buffer) -> str:
@@ -95,10 +96,10 @@ def traffic(c: Counted, of: Mapping[str, str]) -> tuple[Traffic, ...]:
     Elements of an array that want the same at once read it once, and what they add to at once is written once.
     """
     rows: dict[tuple[str, str], Traffic] = {}
-    for key, n in c.of(*ACCESSES):
+    for key, n in c.of(*ELEMENTS):
         b, s = key.buffer, c.section(key)
         assert b is not None
-        n *= ACCESSES[key.kind] * (-1 if key.again else 1)
+        n *= ELEMENTS[key.kind] * (-1 if key.again else 1)
         memory, name, size = c.machine.memory(b.memory).name, tensor_name(b), n * b.dtype.bytes
         way = key.hand if s is None or s.kind != L.COPY else -1 if c.outward(s) else 1
         if key.kind in (LOADS, SHARED_LOADS):
@@ -147,12 +148,12 @@ def _ends(h: L.Section) -> tuple[L.Buffer, L.Buffer]:
 def regions(c: Counted) -> tuple[Region, ...]:
     """What the sections did, those of the same name together."""
     made: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for key, n in c.of(*ACCESSES, POINTS, CALLS, DONE):
+    for key, n in c.of(*ELEMENTS, ACCESSES, POINTS, CALLS, DONE):
         if key.section is None:
             continue
         s = c.ledger.sections[key.section]
         place = (s.name, "copy" if s.kind == L.COPY else "compute")
-        row = made.setdefault(place, {"operations": {}, "units": {}, "read": {}, "written": {}})
+        row = made.setdefault(place, {"operations": {}, "units": {}, "read": {}, "written": {}, "accesses": {}})
         if key.kind == POINTS:
             for kind, name, many in key.operations:
                 ops = row["operations"]
@@ -163,8 +164,11 @@ def regions(c: Counted) -> tuple[Region, ...]:
             interval = next(u.interval for u in c.machine.units if u.name == key.name)
             if not isinstance(interval, Formula):
                 row["units"][key.name] = row["units"].get(key.name, 0.0) + n * interval
+        elif key.buffer is not None and key.kind == ACCESSES:
+            memory = c.machine.memory(key.buffer.memory).name
+            row["accesses"][memory] = row["accesses"].get(memory, 0) + n
         elif key.buffer is not None:
-            n *= ACCESSES[key.kind] * (-1 if key.again else 1)
+            n *= ELEMENTS[key.kind] * (-1 if key.again else 1)
             into = row["read" if key.kind in (LOADS, SHARED_LOADS) else "written"]
             memory = c.machine.memory(key.buffer.memory).name
             into[memory] = into.get(memory, 0) + n * key.buffer.dtype.bytes
@@ -176,6 +180,7 @@ def regions(c: Counted) -> tuple[Region, ...]:
             row["units"],
             read=row["read"],
             written=row["written"],
+            accesses=row["accesses"],
         )
         for (name, kind), row in made.items()
     )

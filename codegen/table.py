@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.emit.ledger import (
+    ACCESSES,
     CONFLICTS,
     LOADS,
     POINTS,
@@ -88,6 +89,8 @@ class _Resources:
             memory = self.machine.memory(k.buffer.memory)
             if k.kind == CONFLICTS:
                 yield self.number(f"{memory.name}.banks", memory.per, T.CONFLICT), TICKS
+            elif k.kind == ACCESSES:
+                yield self.number(f"{memory.name}.latency", T.CORE), ticks(memory.wait)
             elif k.kind in (LOADS, STORES):
                 yield self.port(memory, k.kind), self.cost(memory, k.kind, k.buffer.dtype.bytes)
             elif k.kind in (SHARED_LOADS, SHARED_STORES):

@@ -117,7 +117,8 @@ class Region:
 
     `kind` is compute or copy. `operations` are by element type as rated by the machine (weighted as its classes say; a
     fused multiply-add is two), or by the name of the unit that did them; `units` are the cycles for which units were
-    taken. `read` and `written` are bytes by memory.
+    taken. `read` and `written` are bytes by memory; `accesses` are the instructions of cores that did it, in memories whose
+    latency they wait for.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Region:
     units: Mapping[str, float] = field(default_factory=dict)
     read: Mapping[str, int] = field(default_factory=dict)
     written: Mapping[str, int] = field(default_factory=dict)
+    accesses: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

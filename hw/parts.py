@@ -48,6 +48,9 @@ class Memory:
     banks: int = f.figure(f.COUNT, 1, about="banks that serve one access a cycle each")
     bank_bytes: int = f.figure(f.POWER_OF_TWO, 8, about="width of a bank")
     latency: float = f.figure(f.CYCLES, 0.0, about="from an access to its data")
+    outstanding: int | None = f.figure(
+        f.COUNT, None, about="accesses that a core may have under way; where nothing is said, latency costs no time"
+    )
     read_energy: float | None = f.figure(f.ENERGY_OF_BYTES, None, about="of reading (relative figures are enough)")
     write_energy: float | None = f.figure(f.ENERGY_OF_BYTES, None, about="of writing")
     ports: str = f.figure(
@@ -59,6 +62,11 @@ class Memory:
         about="what has such a memory of its own: the machine, every core, or every element of the array "
         "(figures are those of one instance)",
     )  # fmt: skip
+
+    @property
+    def wait(self) -> float:
+        """Cycles for which an access keeps a core that has as many under way as it may: Little's law."""
+        return 0.0 if self.outstanding is None else self.latency / self.outstanding
 
     def aligned(self, size: int) -> int:
         """`size` bytes as they are taken from the memory: rounded up to its alignment."""

@@ -2,9 +2,11 @@
 
 There is a roof for the arithmetic, for every memory (its ports), every cache level and every DMA engine. The bytes through
 one, over its bandwidth, are cycles that no order of the same operations and copies undercuts; so are the operations
-over their rate. The largest is the *bound*. (Cores and engines do not disturb each other at a memory in our simulation, so
-there the one that takes longer counts.) Operations over bytes is the *intensity* at a roof; the peak rate over the
-roof's bandwidth is its *ridge*: with less intensity than that the roof limits more than the arithmetic does.
+over their rate. A memory whose latency cores wait for has one more: accesses take so long, with as many under way at a time
+as a core may have (`outstanding`), and shared among all cores. The largest is the *bound*. (Cores and engines do not
+disturb each other at a memory in our simulation, so there the one that takes longer counts.) Operations over bytes is the
+*intensity* at a roof; the peak rate over the roof's bandwidth is its *ridge*: with less intensity than that the roof limits
+more than the arithmetic does.
 
 *Compulsory* traffic reads what is needed of every argument once from main memory and writes every result once; its
 intensity is what a better schedule can reach at most, as long as it does the same operations.
@@ -29,7 +31,8 @@ FORMAT, VERSION = "tilewright-roofline", 1  # of the JSON
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """A memory, cache level or engine (`kind`), the bytes that went through it, and the cycles that this takes at least."""
+    """A memory, its latency, a cache level or an engine (`kind`): the bytes that went through, and the cycles that this
+    takes at least."""
 
     name: str
     kind: str
@@ -175,7 +178,8 @@ def roofline(account: Account, machine: Machine) -> Roofline:
     operations, compute = sum(account.operations.values()), _compute(account.operations, units, machine)
     read, written = ({m: getattr(account.of(m), f) for m in _names(machine)} for f in ("bytes_read", "bytes_written"))
     memories = [_shared(r, account, machine) for r in _memory_roofs(read, written, machine, account)]
-    roofs = (*memories, *_engine_roofs(account.copies, machine, _copiers(account, machine)))
+    waits = _latency_roofs(account.regions, machine)
+    roofs = (*memories, *waits, *_engine_roofs(account.copies, machine, _copiers(account, machine)))
     whole = Bound("all", "whole", operations, compute, roofs, took)
     main = machine.main
     least = _memory_roof(main, *_least(account, main.name), machine)
@@ -221,6 +225,16 @@ def _memory_roof(memory: Memory, read: int, written: int, machine: Machine) -> R
     ports = read / memory.read_bandwidth, written / memory.write_bandwidth
     cycles = (sum(ports) if memory.ports == "shared" else max(ports)) / instances
     return Roof(memory.name, "memory", read + written, cycles)
+
+
+def _latency_roofs(regions: Iterable[Region], machine: Machine) -> Iterator[Roof]:
+    """What accesses took of cores that wait for them, if all cores share them."""
+    for memory in machine.memories:
+        found = [r for r in regions if r.accesses.get(memory.name)]
+        if found:
+            moved = sum(r.read.get(memory.name, 0) + r.written.get(memory.name, 0) for r in found)
+            cycles = sum(r.accesses[memory.name] for r in found) * memory.wait / machine.compute.cores
+            yield Roof(f"{memory.name}.latency", "latency", moved, cycles)
 
 
 def _shared(roof: Roof, account: Account, machine: Machine) -> Roof:
@@ -300,5 +314,5 @@ def _region(region: Region, account: Account, machine: Machine) -> Bound:
     took = sum(x.transfer or x.busy + x.waiting for x in lines) if lines else None
     return Bound(
         region.name, region.kind, sum(region.operations.values()), _compute(region.operations, region.units, machine),
-        (*roofs, *engines), took,
+        (*roofs, *_latency_roofs((region,), machine), *engines), took,
     )  # fmt: skip

@@ -27,7 +27,9 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Of one resource (`compute`, `dma.0`, `tcdm.read`, a unit): how long it was busy."""
+    """Of one resource: how long it was busy. It is `compute` or `array`, a unit, a memory's port (`tcdm.read`; `tcdm` where
+    there is one), its banks (`tcdm.banks`), its latency (`dram.latency`: what accesses of the cores take with as many under
+    way at a time as a core may have), or an engine's channel (`dma.0`)."""
 
     resource: str
     busy: float

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.codegen import loops as L
 from tilewright.codegen.emit.array import is_spread, relayed, replicas, share_access, share_box, spread_box
-from tilewright.codegen.emit.conditions import by_data, here, meaning, sayable
-from tilewright.codegen.emit.index import Access
+from tilewright.codegen.emit.conditions import by_data, here, meaning, sayable, some_lane
+from tilewright.codegen.emit.index import Access, constant_step, window
 from tilewright.codegen.emit.region import Region, Value
 from tilewright.codegen.emit.steps import CONCURRENT, RINGS, Steps
 from tilewright.codegen.operations import Operations
@@ -30,6 +30,7 @@ LOADS, STORES, POINTS, CONFLICTS, VISITS, TRIPS, HANDS, MOVED = (
 )  # fmt: skip
 SHARED_LOADS, SHARED_STORES = "shared loads", "shared stores"
 CALLS, DONE = "calls", "done"
+ACCESSES = "accesses"
 _SHARED = {LOADS: SHARED_LOADS, STORES: SHARED_STORES}
 
 
@@ -41,10 +42,11 @@ class Key:
     """What a counter counts.
 
     `loads` and `stores`: elements of a buffer (`first`: start values of a reduction). `points`: evaluations that do
-    these `operations` each, `lanes` at a time, inside of spatial loops or not. `conflicts`: cycles that accesses to a
-    buffer wait for banks. `shared loads` and `shared stores`: of those to the buffer, what another element of an
-    array makes as well (`again`: taken off too often). `visits` and `trips` of a loop; `hands`: copies by hand that
-    were begun, and the elements that they `moved`. `hand`: accesses of such a copy inwards (1) or outwards (-1).
+    these `operations` each, `lanes` at a time, inside of spatial loops or not. `accesses`: instructions that access a
+    buffer in a memory whose latency cores wait for. `conflicts`: cycles that accesses to a buffer wait for banks. `shared
+    loads` and `shared stores`: of those to the buffer, what another element of an array makes as well (`again`: taken
+    off too often). `visits` and `trips` of a loop; `hands`: copies by hand that were begun, and the elements that they
+    `moved`. `hand`: accesses of such a copy inwards (1) or outwards (-1).
     """
 
     kind: str
@@ -77,16 +79,19 @@ def _charges(block: _Block) -> Iterator[T.Charge]:
 class Ledger:
     """The counters of a program on a machine, and its tree. `problem` says why there is no skeleton, if so.
 
-    `places` are the offsets of buffers, by name, in the memory that holds all arenas (of programs that run).
+    `places` are the offsets of buffers, by name, in the memory that holds all arenas (of programs that run); `sync`
+    is how cores and copies meet there, where not as the machine says.
     """
 
-    def __init__(self, program: L.Program, machine: Machine, places: Mapping[str, int] | None = None):
+    def __init__(
+        self, program: L.Program, machine: Machine, places: Mapping[str, int] | None = None, sync: str | None = None
+    ):
         self.program, self.machine, self.places = program, machine, places or {}
         self.keys: dict[Key, int] = {}
         self.sections: dict[int, L.Section] = {}
         self.buffers: dict[L.Buffer, int] = {}
         self.problem: str | None = None
-        self.steps = Steps(places is not None, machine.compute.sync == "barrier")
+        self.steps = Steps(places is not None, (sync or machine.compute.sync) == "barrier")
         self.section: L.Section | None = None
         self.hand: L.Section | None = None
         self.called = False  # inside of what a unit does
@@ -122,6 +127,7 @@ class Ledger:
         how = relayed(r.stage)
         if self.quiet or how == "relay" or (how == "pass" and kind == LOADS):
             return
+        self._instructions(r, b, kind, n, mask, a)
         first = kind == STORES and (how == "pass" or ".init" in r.stage.partition("{")[0])
         if is_spread(self, b) and (self.hand is None or not self.hand.transfers):
             n *= replicas(b)
@@ -130,13 +136,21 @@ class Ledger:
             share_access(self, r, Key(_SHARED[kind], self.where, b, hand=self._direction()), n, mask, a)
         cycles = 0 if a is None else self._conflict(b, a)
         if cycles:
-            some = mask
-            if mask is not None and mask[1]:
-                from tilewright.codegen.emit.conditions import some_lane
+            self.charge(r, Key(CONFLICTS, self.where, b), cycles, _uniform(r, mask))
 
-                assert r.lanes is not None
-                some = some_lane(r, r.f.any(mask[0], r.lanes.n), mask[0]), False
-            self.charge(r, Key(CONFLICTS, self.where, b), cycles, some)
+    def _instructions(self, r: Region, b: L.Buffer, kind: str, n: int, mask: Value | None, a: Access | None) -> None:
+        """What the machine's cores would access with: a register's width at a time where elements lie together.
+
+        Elements of an array are fed in step, by those who know the addresses long before.
+        """
+        if not self.machine.memory(b.memory).wait or self.array:
+            return
+        lanes = mask is not None and mask[1]
+        vectors = None if a is None or n == 1 else [n] if constant_step(a) in (1, -1) else None
+        if vectors is None and a is not None and n > 1 and kind == LOADS and not lanes:
+            vectors = [length for _, length in window(a, n) or ()]
+        many = sum(-(-k * b.dtype.bytes // self.machine.compute.vector_bytes) for k in vectors or ())
+        self.charge(r, Key(ACCESSES, self.where, b), many or n, _uniform(r, mask) if many else mask)
 
     def _direction(self) -> int:
         """Of a copy by hand, whether it goes inwards (1) or outwards (-1)."""
@@ -178,8 +192,10 @@ class Ledger:
             self.charge(r, Key(MOVED, self.where, name=self.hand.name), n, mask)
 
     def box(self, r: Region, kind: str, b: L.Buffer, extents: Sequence[Node], operands: Sequence[str]) -> None:
-        """An access to all elements of a box."""
+        """An access of a function of the user's to all elements of a box, one after the other."""
         self.product(r, Key(kind, self.where, b), extents, operands)
+        if self.machine.memory(b.memory).wait and not self.array:
+            self.product(r, Key(ACCESSES, self.where, b), extents, operands)
 
     def charge(self, r: Region, key: Key, n: int, mask: Value | None = None) -> None:
         """Count `n`: all or none under a uniform mask, as many as hold under a mask of lanes."""
@@ -416,6 +432,14 @@ class _Loop:
             self.ledger.steps.call(self.region, step, self.site, self.ledger._counters(self.region))
         if self.loop.axis:
             self.ledger.array.pop()
+
+
+def _uniform(r: Region, mask: Value | None) -> Value | None:
+    """A mask as all lanes together see it: whether one is active."""
+    if mask is None or not mask[1]:
+        return mask
+    assert r.lanes is not None
+    return some_lane(r, r.f.any(mask[0], r.lanes.n), mask[0]), False
 
 
 def copy_step(ledger: Ledger, r: Region, s: L.Section, t: L.Transfer) -> T.Copy:

@@ -39,18 +39,21 @@ def roomy(cores: int = 4) -> Machine:
 
 
 def a_machine(choose: Choose) -> Machine:
-    """Engines, channels and ways to meet at random."""
+    """Engines, channels, ways to meet and accesses under way at random."""
     m = roomy(1 + choose(4))
     if choose(2):
         m = replace(m, compute=replace(m.compute, sync="barrier", barrier=7.0))
     kinds = ("independent", "fifo", "partitioned")
-    return replace(
+    m = replace(
         m,
         dmas=tuple(
             replace(d, channels=1 + choose(2), queue=1 + choose(3), dims=1 + choose(3), contention=kinds[choose(3)])
             for d in m.dmas
         ),
     )
+    few = [(7.0 * choose(3), 1 + choose(4) if choose(2) else None) for _ in m.memories]
+    limited = zip(m.memories, few, strict=True)
+    return replace(m, memories=tuple(replace(x, latency=wait, outstanding=n) for x, (wait, n) in limited))
 
 
 def staged(state: State, choose: Choose) -> State:
