@@ -18,7 +18,7 @@ _MACHINE = "a preset (see `tilewright machines`) or a TOML file (default: the on
 
 def add_account_options(made: argparse.ArgumentParser) -> None:
     """The options of `account` beside those of every command about a kernel."""
-    made.add_argument("--machine", metavar="NAME", help=_MACHINE)
+    add_machine_options(made)
     locks = made.add_mutually_exclusive_group()
     locks.add_argument("--save", metavar="LOCK", help="write the figures to this file, to be checked against later")
     locks.add_argument(
@@ -28,7 +28,6 @@ def add_account_options(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--tolerance", metavar="KIND=X,...", help="how far figures may move, such as bytes=0,cycles=1%%,footprint=64"
     )
-    _add_sync(made)
     made.add_argument("--intervals", type=_count, default=2000, metavar="N",
                       help="of traces and pictures: the first N intervals of time (default: 2000)")  # fmt: skip
     made.add_argument("--trace", metavar="FILE", help="write Chrome trace events for Perfetto (FILE.gz: compressed)")
@@ -39,12 +38,13 @@ def add_account_options(made: argparse.ArgumentParser) -> None:
 
 
 def add_roofline_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--machine", metavar="NAME", help=_MACHINE)
-    _add_sync(made)
+    add_machine_options(made)
     made.add_argument("-o", "--out", metavar="PICTURE", help="draw it as well (.png, .svg, .pdf)")
 
 
-def _add_sync(made: argparse.ArgumentParser) -> None:
+def add_machine_options(made: argparse.ArgumentParser) -> None:
+    """On which machine, and how its cores and copies meet."""
+    made.add_argument("--machine", metavar="NAME", help=_MACHINE)
     made.add_argument(
         "--sync", choices=["decoupled", "barrier"], help="how cores and copies meet (default: the machine's)"
     )

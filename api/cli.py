@@ -12,7 +12,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.account_cli import add_account_options, add_roofline_options, run_account, run_roofline
+from tilewright.account_cli import (
+    add_account_options,
+    add_machine_options,
+    add_roofline_options,
+    run_account,
+    run_roofline,
+)
 from tilewright.lang.errors import TilewrightError
 from tilewright.machine_cli import add_machine_command
 from tilewright.views_cli import add_view_commands
@@ -99,11 +105,9 @@ def _parser() -> argparse.ArgumentParser:
     _about_kernel(made, runs=True)
     made.add_argument("--seed", type=int, default=0, metavar="N", help="of the random data (default: 0)")
 
-    made = command("simulate", _simulate, "run on a simulated machine and print the account of bytes and footprint")
+    made = command("simulate", _simulate, "run on a simulated machine and print the account of it")
     _about_kernel(made, runs=True)
-    made.add_argument(
-        "--machine", required=True, metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file"
-    )
+    add_machine_options(made)
 
     made = command("account", _account, "print what a run does on a machine: counts, footprint, time",
                    "--save locks the figures in a file; with --check the exit code is 1 if any has moved.")  # fmt: skip
@@ -260,7 +264,7 @@ def _verify(args: argparse.Namespace) -> int:
 def _simulate(args: argparse.Namespace) -> int:
     from tilewright.commands import simulate
 
-    found = simulate(args.target, machine=args.machine, scalars=args.scalar, **_options(args))
+    found = simulate(args.target, machine=args.machine, scalars=args.scalar, sync=args.sync, **_options(args))
     print(found.to_json() if args.json else found)
     return GOOD
 

@@ -258,6 +258,8 @@ class Kernel:
         mode: str | None = None,
         inputs: Any = None,
         caches: bool = False,
+        timeline: int = 0,
+        sync: str | None = None,
     ) -> Any:
         """Run on a simulated machine (by default that of the schedule): the account of bytes and footprint, and the
         values.
@@ -265,11 +267,12 @@ class Kernel:
         With `caches` every access that the code makes to main memory goes through the machine's caches, one after the
         other as one core makes them (`account.caches`: accesses, hits and misses by level and tensor). That takes some
         5 ns an access, which is why it is asked for. SimulationError `caches.none` where the machine has no caches.
+        `timeline` and `sync` are as in `account`.
         """
         from tilewright.codegen.simulate import simulate
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
-        return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs, caches)
+        return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs, caches, timeline, sync)
 
     def account(
         self, schedule: Any = None, *, machine: Any = None, sizes: Mapping[str, int], mode: str | None = None,

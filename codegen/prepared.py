@@ -82,20 +82,20 @@ class Prepared:
         return table_of(self.ledger)
 
     def result(self, env: Mapping[str, Any], timeline: int = 0, sync: str | None = None) -> Result:
-        """What the engine says of the program at these sizes. Raises SimulationError `skeleton.data` and
-        `simulation.sync`."""
+        """What the engine says of the program at these sizes. Raises SimulationError `skeleton.data`, and what `encoded`
+        does."""
         if self.ledger.problem is not None:
             raise SimulationError(
                 f"there is no account without data: {self.ledger.problem}", code="skeleton.data", where=user_location(),
                 hint="kernel.simulate(...) runs it with data",
             )  # fmt: skip
-        if sync is not None and sync not in SYNC:
-            raise SimulationError(f"sync={sync!r}", code="simulation.sync", where=user_location(),
-                                  hint=f"it is one of: {', '.join(SYNC)}")  # fmt: skip
         return run(self.encoded(sync), env, intervals=timeline)
 
     def encoded(self, sync: str | None = None) -> Encoded:
-        """The engine's tables."""
+        """The engine's tables for this way of meeting (None: the machine's). Raises SimulationError `simulation.sync`."""
+        if sync is not None and sync not in SYNC:
+            raise SimulationError(f"sync={sync!r}", code="simulation.sync", where=user_location(),
+                                  hint=f"it is one of: {', '.join(SYNC)}")  # fmt: skip
         if sync not in self._encoded:
             self._encoded[sync] = encode(self.table if sync is None else replace(self.table, sync=sync))
         return self._encoded[sync]

@@ -16,13 +16,12 @@ from tilewright.codegen.cpu_caches import DrivenCaches
 from tilewright.codegen.emit.ledger import Ledger, order
 from tilewright.codegen.footprint import arenas
 from tilewright.codegen.instrumented import OnMachine
-from tilewright.codegen.prepared import Prepared, prepare, registers_of
+from tilewright.codegen.prepared import Prepared, prepare
 from tilewright.codegen.skeleton import layout, native
 from tilewright.codegen.skeleton.engine import Result, read_result, start_state
 from tilewright.hw import Account, Footprint, Machine, SimulationError
 from tilewright.lang.binding import Bound, check_sizes
 from tilewright.lang.pipeline import Pipeline
-from tilewright.schedule.state import State
 
 
 @dataclass(frozen=True)
@@ -50,27 +49,26 @@ def simulate(
     mode: str = "contract",
     inputs: Any = None,
     caches: bool = False,
+    timeline: int = 0,
+    sync: str | None = None,
 ) -> Simulation:
     """Run `p` under `schedule` (None: the default) on a machine at the given sizes.
 
     `inputs` are arrays and scalars by name; what is missing is made up (repeatable random values). Raises
     CapacityError before anything runs if the staged buffers do not fit. With `caches` every access to main memory goes
-    through the machine's caches (SimulationError `caches.none` where it has none).
+    through the machine's caches (SimulationError `caches.none` where it has none). `timeline` and `sync` are as in
+    `account.account`.
     """
     check_sizes(p, sizes)
-    return execute(prepare(p, schedule, machine, mode), sizes, dict(inputs or {}), caches)
+    return execute(prepare(p, schedule, machine, mode), sizes, dict(inputs or {}), caches, timeline, sync)
 
 
-def run(
-    p: Pipeline, state: State, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: dict[str, Any],
-    caches: bool = False,
+def execute(
+    prepared: Prepared, sizes: Mapping[str, int], inputs: dict[str, Any], caches: bool = False, timeline: int = 0,
+    sync: str | None = None,
 ) -> Simulation:  # fmt: skip
-    """Run a state as it is."""
-    return execute(Prepared(p, state, machine, mode), sizes, inputs, caches)
-
-
-def execute(prepared: Prepared, sizes: Mapping[str, int], inputs: dict[str, Any], caches: bool = False) -> Simulation:
-    """Run what has been prepared."""
+    """Run what has been prepared, see `simulate`."""
+    encoded = prepared.encoded(sync)
     machine, found = prepared.machine, list[Footprint]()
 
     def fits(program: L.Program, bound: Bound) -> None:
@@ -86,8 +84,8 @@ def execute(prepared: Prepared, sizes: Mapping[str, int], inputs: dict[str, Any]
 
     def on(bound: Bound) -> OnMachine:
         places, size = arenas(prepared.program, machine, bound.env)
-        ledger = Ledger(prepared.program, machine, places)
-        engine = start_state(prepared.encoded(), bound.env)
+        ledger = Ledger(prepared.program, machine, places, sync)
+        engine = start_state(encoded, bound.env, timeline)
         native.function()(engine.ctypes.data, None, layout.STEP_START, 0, 0)
         kept.append(OnMachine(ledger, size, engine, {native.SYMBOL: native.library().address(native.SYMBOL)}))
         return kept[0]
@@ -100,11 +98,11 @@ def execute(prepared: Prepared, sizes: Mapping[str, int], inputs: dict[str, Any]
     counted, env, engine = Counted(kept[0].ledger, done.counts), done.bound.env, kept[0].engine
     counters = np.array(done.counts, np.int64)
     native.function()(engine.ctypes.data, counters.ctypes.data, layout.STEP_FINISH, 0, 0)
-    result = read_result(prepared.encoded(), engine.tolist())
+    result = read_result(encoded, engine.tolist())
     if counted.ledger.problem is None:
-        _check(counted, result, prepared.result(env))
+        _check(counted, result, prepared.result(env, sync=sync))
     made = assembled(prepared, counted, env, tuple(found), "execution", levels, result)
-    return Simulation(timed(made, prepared, result, env, None), done.result)
+    return Simulation(timed(made, prepared, result, env, sync), done.result)
 
 
 def _check(counted: Counted, ran: Result, skeleton: Result) -> None:
@@ -120,4 +118,4 @@ def _check(counted: Counted, ran: Result, skeleton: Result) -> None:
         )  # fmt: skip
 
 
-__all__ = ["Simulation", "execute", "registers_of", "run", "simulate"]
+__all__ = ["Simulation", "execute", "simulate"]

@@ -196,6 +196,7 @@ WRONG = {
     ),
     "unknown scalar": (["verify", "program.py:roots", "--scalar", "shft=1"], "usage.scalar", "did you mean shift?"),
     "scalar of another kind": (["verify", "program.py:roots", "--scalar", "shift=x"], "argument.scalar-kind", "shift"),
+    "no machine": (["simulate", "program.py:matmul", *SMALL], "usage.machine", "--machine NAME"),
     "unknown machine": (["simulate", "program.py:matmul", "--machine", "tyo", *SMALL], "machine.unknown", "toy"),
     "unknown machine file": (["machine", "show", "my.toml"], "machine.no-file", "my.toml"),
     "unknown static": (["show", "program.py:window", "--static", "tapz=3"], "argument.", "taps"),
@@ -222,7 +223,8 @@ def test_misuse_is_told_in_one_paragraph(run: Run, case: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [], ["frob"], ["show"], ["simulate", "program.py:matmul"], ["show", "program.py:matmul", "--size", "M"],
+        [], ["frob"], ["show"], ["simulate", "program.py:matmul", "--sync", "never"],
+        ["show", "program.py:matmul", "--size", "M"],
         ["show", "program.py:matmul", "--size", "M=x"], ["show", "program.py:matmul", "--size", "M=1,M=2"],
         ["show", "program.py:matmul", "--size", "M=1", "--size", "M=2"],
         ["show", "program.py:matmul", "--mode", "loose"],

@@ -99,6 +99,48 @@ def test_vectors_across_banks_wait() -> None:
     assert transposed.account(s, machine=wide, sizes={"M": 64, "N": 64}).time.waiting("bank") == 0
 
 
+def test_accesses_to_a_memory_of_few_under_way_take_its_latency() -> None:
+    @tw.kernel
+    def more(A: tw.f32[M]):
+        i = tw.vars("i")
+        m = tw.func("m")
+        m[i] = A[i] + 1.0
+        return m[:M]
+
+    toy = roomy(2)
+    dram, *others = toy.memories
+    waiting = replace(toy, memories=(replace(dram, latency=80.0, outstanding=4), *others))
+    each, register = 80 / 4, toy.compute.vector_bytes // 4
+
+    def busy(n: int, change) -> float:
+        s = more.schedule()
+        change(s, s["m"].unscheduled())
+        got = more.simulate(s, machine=waiting, sizes={"M": n}).account  # held to its skeleton
+        assert got.time.cycles >= got.time.bound
+        assert got == replace(more.account(s, machine=waiting, sizes={"M": n}), source="execution")
+        free = more.account(s, machine=toy, sizes={"M": n})
+        assert free.time.cycles < got.time.cycles and "latency" not in str(free.time.uses)
+        (used,) = (u.busy for u in got.time.uses if u.resource == "dram.latency")
+        assert used == got.time.busy and got.roofline(waiting).whole.limit == "dram.latency"
+        return used
+
+    assert busy(100, lambda s, m: None) == 2 * 100 * each  # a load and a store for each element
+    assert busy(99, lambda s, m: m.vectorize("i", 2 * register)) == 2 * -(-99 // (2 * register)) * 2 * each
+    assert busy(100, lambda s, m: m.parallel("i")) == 2 * 50 * each  # cores wait on their own
+
+
+def test_a_run_meets_as_it_is_told_and_keeps_its_first_intervals() -> None:
+    sizes = {"M": 32, "N": 32, "K": 64}
+    for sync in ("decoupled", "barrier"):
+        ran = matmul.simulate(ringed(), machine="toy", sizes=sizes, sync=sync, timeline=50).account
+        assert ran == replace(
+            matmul.account(ringed(), machine="toy", sizes=sizes, sync=sync, timeline=50), source="execution"
+        )
+        assert ran.time.sync == sync and ran.time.intervals
+    with pytest.raises(SimulationError, match="sync='never'"):
+        matmul.simulate(ringed(), machine="toy", sizes=sizes, sync="never")
+
+
 def test_a_buffer_of_every_core_at_work() -> None:
     s = staged()
     s["C.update"].parallel("io")
