@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
 from tilewright.lang.extern_stage import of_definition
 from tilewright.lang.func import Func, InoutFunc, Tensor
-from tilewright.lang.intervals import Interval, intersect
+from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.regions import Use, all_hold, any_runs, domain, hull, reads, require_bounded, runs, writes
 from tilewright.schedule import (
@@ -24,6 +24,7 @@ from tilewright.schedule import (
     externs,
     forms,
     fusing,
+    holding,
     idle,
     padding,
     prefetching,
@@ -53,13 +54,12 @@ from tilewright.schedule.ranges import (
     ZERO,
     Range,
     StageRanges,
-    extent,
     project,
     stage_ranges,
 )
 from tilewright.schedule.sites import legal_sites
 from tilewright.schedule.sliding import Slide, slide
-from tilewright.schedule.state import FuncState, Key, Place, Stage, State, WriteCache, refuse
+from tilewright.schedule.state import FuncState, Key, Place, Stage, State, refuse
 
 Site = tuple[Range, ...]  # the loops around a place, outermost first
 Enter = Callable[[int, Tensor], NestNode]  # the nest of a stage from a loop on
@@ -406,11 +406,11 @@ class Builder:
         """The computation of a Func, or of the stages `keys` of it."""
         built = self.funcs[name]
         stages = [s for s in self.state.stages_of(name) if not keys or s.key in keys]
-        folded = self._folded_init(name)
+        folded = (name, -1) if self.initial_in_tiles(name) else None
         items: list[NestNode] = []
         for s in stages:
-            if s.key == folded and folded is not None:
-                again = self._if_no_step(name)
+            if s.key == folded:
+                again = self.no_step(name)
                 if again is not None:
                     items.append(Guard(again, self.stage(s)))
                 continue
@@ -442,7 +442,7 @@ class Builder:
         return Guard(fits, self.loops(s, built), self.loops(s, small))
 
     def loops(self, s: Stage, ranges: StageRanges) -> NestNode:
-        out = self.entry(s, ranges)(0, self.bodies[s.key].func)
+        out = self.held(s, ranges, -1, self.bodies[s.key].func, self.entry(s, ranges))
         for g in reversed(ranges.guards):
             out = Guard(g, out)
         return out
@@ -491,181 +491,23 @@ class Builder:
         return blocks.produce_all(self, self.computed_at.get(here, ()))
 
     def held(self, s: Stage, ranges: StageRanges, depth: int, tensor: Tensor, enter: Enter) -> NestNode:
-        """The stage's own part of a loop's body: the next loop, around it the tiles that are held here."""
-        here = [c for c in s.tiles if c.loop == ranges.loops[depth].name]
+        """The stage's own part of a loop's body (-1: around all loops): the next loop, in the tiles that are held here."""
+        return holding.held(self, s, ranges, depth, tensor, enter)
 
-        def hold(k: int, outer: Tensor) -> NestNode:
-            if k == len(here):
-                return enter(depth + 1, outer)
-            return self._tile(s, ranges, depth, here[k], outer, lambda tile: hold(k + 1, tile))
+    def initial_in_tiles(self, name: str) -> bool:
+        """Whether the pure definition is computed into the tiles of the first update."""
+        return holding.initial_in_tiles(self, name)
 
-        return hold(0, tensor)
+    def no_step(self, name: str) -> Node | None:
+        """When it is computed by itself all the same (None: never)."""
+        return holding.no_step(self, name)
 
     def with_rings(self, s: Stage, ranges: StageRanges, depth: int, loop: NestNode) -> NestNode:
         """The buffers of several slots whose copies are made in this loop live around it."""
         x = ranges.loops[depth]
         rings = [st for n in self.rings_at.get((s.key, x.name), ()) for st in self.storages(n)]
-        for cache in s.tiles:
-            if cache.loop == x.name and cache.slots > 1:
-                rings += self._tile_storage(s, ranges, depth, cache)
+        rings += holding.rings(self, s, ranges, depth)
         return Allocation(tuple(rings), loop) if rings else loop
-
-    # Tiles of the stage's own Func (cache_write) ----------------------------------------------------------------
-
-    def _tile(
-        self, s: Stage, ranges: StageRanges, depth: int, cache: WriteCache, outer: Tensor,
-        inside: Callable[[Tensor], NestNode],
-    ) -> NestNode:  # fmt: skip
-        """tile = earlier values (computed or loaded from `outer`); what is `inside` on the tile; own points stored
-        back."""
-        own, whole = self._tile_boxes(s, ranges, depth)
-        store = self._tile_storage(s, ranges, depth, cache)
-        tile = store[0].tensor
-        extents = tuple(e.attr if e.op == "const" else None for e in store[0].extents)
-        shape = tiles.Shape(extents, cache.memory == "reg", self._lanes(s, ranges, depth))
-        before = self._tile_start(s, ranges, depth, cache, outer, tile, whole, shape)
-        after = tiles.copy(tile, outer, own, f"{cache.name}.store", shape)
-        drain = Produce("store", cache.name, tile, own, after, asynchronous=cache.slots > 1,
-                        points=(box_points(f"{cache.name}.store", self.bodies[s.key].func, own),))  # fmt: skip
-        body = sequence(*before, inside(tile), drain)
-        return body if cache.slots > 1 else Allocation(store, body)
-
-    def _tile_storage(self, s: Stage, ranges: StageRanges, depth: int, cache: WriteCache) -> tuple[Storage, ...]:
-        """The buffers of a tile, the same whenever they are asked for."""
-        key = s.key, ranges.loops[depth].var, cache.name
-        found = self.tiles.get(key)
-        if found is None:
-            f = self.bodies[s.key].func
-            tile = tiles.Tile(cache.name, f)
-            site = self.funcs[s.key[0]].around(s.key) + ranges.loops[: depth + 1]
-            whole = self._tile_boxes(s, ranges, depth)[1]
-            made = storage.make(f, whole, site, cache.memory, cache.layout, cache.name)
-            found = tuple(replace(st, tensor=tile) for st in made)
-            if cache.slots > 1:
-                x = ranges.loops[depth]
-                found = storage.ring(storage.hoisted(cache.name, (x,), found), x, cache.slots)
-            self.tiles[key] = found
-        return found
-
-    def _tile_boxes(self, s: Stage, ranges: StageRanges, depth: int) -> tuple[Box, Box]:
-        """What one iteration writes, and what it reads or writes, of the stage's own Func."""
-        body = self.bodies[s.key]
-        env = ranges.env(depth + 1)
-        own = writes(body, env)  # type: ignore[arg-type]
-        boxes = [own] + [r.box for r in reads(body, env) if r.tensor is body.func]  # type: ignore[arg-type]
-        region = self.funcs[s.key[0]].region  # holds all that updates touch, but here less may be known of an index
-
-        def inside(box: Box) -> Box:
-            axes = zip(body.lhs, box, region, strict=True)
-            return tuple(r if i.op == "var" else intersect(r, whole) for i, r, whole in axes)
-
-        return inside(own), inside(hull(boxes))
-
-    def _tile_start(
-        self, s: Stage, ranges: StageRanges, depth: int, cache: WriteCache, outer: Tensor, tile: Tensor, whole: Box,
-        shape: tiles.Shape,
-    ) -> list[NestNode]:  # fmt: skip
-        """What a tile holds before the loops further in run. Where first values are computed into tiles, they are into
-        the innermost one; those around it have them from there, or from here if no step of the reduction runs."""
-        f = self.bodies[s.key].func
-        if s.key[1] < 0:
-            return []  # the pure definition writes every point
-
-        def loaded(how: str) -> NestNode:
-            copied = tiles.copy(outer, tile, whole, f"{cache.name}.{how}", shape)
-            return Produce(how, cache.name, tile, whole, copied,
-                           points=(box_points(f"{cache.name}.{how}", f, whole),))  # fmt: skip
-
-        load = loaded("load")
-        if s.key[1] > 0 or self._folded_init(s.key[0]) is None:
-            return [load]
-        init = self.bodies[(s.key[0], -1)]
-        defined = tiles.define(init, tile, whole, f"{cache.name}.init", shape)
-        fresh = Produce("init", cache.name, tile, whole, defined,
-                        points=(box_points(f"{f.name}.init", f, whole),))  # fmt: skip
-        begun = [x for x in ranges.loops[: depth + 1] if x.reduction]
-        innermost = cache is s.tiles[-1]
-        if any(x.mode == "spatial" for x in begun):
-            starting = _starting(x for x in begun if x.mode != "spatial")
-            on = loaded("pass" if innermost else "relay")
-            load = on if starting is ir.TRUE else Guard(starting, on, load)
-        first = _starting(begun)
-        if not innermost:
-            again = self._if_no_step(s.key[0], begun)
-            if again is None:
-                return [] if first is ir.TRUE else [Guard(_negated(first), load)]
-            fresh = Guard(again, fresh)
-        return [fresh if first is ir.TRUE else Guard(first, fresh, load)]
-
-    def _folded_init(self, name: str) -> Key | None:
-        """The pure definition of `name` if its values are computed into the tiles of its first update instead."""
-        init, update = self.state.stages.get((name, -1)), self.state.stages.get((name, 0))
-        if init is None or update is None or of_definition(init.definition) is not None:
-            return None
-        if self.state.block_of(update.key) is not None:
-            return None
-        if any(not s.write_caches for s in self._updates(name)):
-            return None
-        if self._holds_others(init):
-            return None
-        body = self.bodies[update.key]
-        bare = all(i.op == "var" for i in body.lhs)
-        return init.key if bare and not body.predicates else None
-
-    def _holds_others(self, s: Stage) -> bool:
-        """Whether something is computed or lives in the loops of a stage, or another one shares them: they must stay."""
-        if s.fused_with is not None or fusing.followers(self.state, s.key):
-            return True
-        places = (p for fs in self.state.funcs.values() for p in (fs.compute, fs.stored, fs.hoisted) if p is not None)
-        return any(p.kind == "at" and p.stage == s.key for p in places)
-
-    def initial_in_tiles(self, name: str) -> bool:
-        """Whether the pure definition is computed into the tiles of the first update."""
-        return self._folded_init(name) is not None
-
-    def no_step(self, name: str) -> Node | None:
-        """When it is computed by itself all the same (None: never)."""
-        return self._if_no_step(name)
-
-    def _updates(self, name: str) -> list[Stage]:
-        """The first update in all its forms."""
-        return [s for s in self.state.variants_of(name) if s.key[1] == 0]
-
-    def _if_no_step(self, name: str, inside: Sequence[Range] = ()) -> Node | None:
-        """When the reduction loops around the innermost tile run at all is known at the call only: the condition that
-        they don't, as seen from inside of some of them."""
-        some: Node = ir.TRUE
-        for update in self._updates(name):
-            ranges = self.funcs[name].stages[update.key]
-            for x in ranges.loops[: update.depth(update.tiles[-1].loop) + 1]:
-                if x.reduction:
-                    root = next(r for r in update.roots if x.var in ir.leaves([ranges.values[r]], "var"))
-                    if not any(y.var in ir.leaves([ranges.values[root]], "var") for y in inside):
-                        some = simplify.conjunction(some, simplify.compare("ge", extent(ranges.domain[root]), ONE))
-        return None if some is ir.TRUE else _negated(some)
-
-    def _lanes(self, s: Stage, ranges: StageRanges, depth: int) -> int | None:
-        """The width of the vector loop on the tile's last axis, so that tile and loops use the same vectors."""
-        body = self.bodies[s.key]
-        if not body.lhs:
-            return None
-        last = ranges.values.get(body.lhs[-1])
-        for x in ranges.loops[depth + 1 :]:
-            if x.mode == "vectorize" and last is not None and simplify.linear(last)[0].get(x.var) == 1:
-                return x.stop.attr if x.stop.op == "const" else None
-        return None
-
-
-def _starting(loops: Iterable[Range]) -> Node:
-    """Whether all these loops are in their first iterations."""
-    first: Node = ir.TRUE
-    for x in loops:
-        first = simplify.conjunction(first, simplify.compare("le", x.var, x.start))
-    return first
-
-
-def _negated(c: Node) -> Node:
-    return ir.node("not", c.dtype, (c,))
 
 
 def _redirected(body: Body, values: Mapping[Node, Node], tensor: Tensor) -> dict[Node, Node]:

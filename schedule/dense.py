@@ -11,6 +11,8 @@ def check_tiles(state: State) -> None:
     """Raise ScheduleError if a tile (cache_write) would hold points that its iteration does not write."""
     for s in state.stages.values():
         for tile in s.tiles:
+            if tile.loop is None:
+                continue  # all points are inside
             around = s.loops[: s.depth(tile.loop) + 1]
             threads = next((x.name for x in around if x.reduction and x.mode == "parallel"), None)
             if threads is not None:

@@ -133,8 +133,7 @@ def _check_loops(state: State, s: Stage, base: Stage) -> None:
 
 def _check_parts(state: State, s: Stage, name: str) -> None:
     """Tiles and rings stand inside the shared loops; tails that shift have two forms, of which there can be one."""
-    outer = {x.name for x in s.loops[: s.depth(name)]}
-    held = next((c.name for c in s.tiles if c.loop in outer), None)
+    held = next((c.name for c in s.tiles if s.depth(c.loop) < s.depth(name)), None)
     if held is not None:
         raise refuse(f"the tile {held} would hold more than one iteration of {name}", "compute-with-tile",
                      f"cache_write at {name} or further in")  # fmt: skip

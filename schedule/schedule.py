@@ -107,9 +107,9 @@ class Schedule:
         return self[next(n for n in self.state.funcs if n not in before)]
 
     def cache_write(
-        self, func: str, at: str, memory: str = "reg", layout: str | None = None, name: str | None = None
+        self, func: str, at: str | None = None, memory: str = "reg", layout: str | None = None, name: str | None = None
     ) -> Schedule:
-        """A tile that holds what one iteration of the loop `at` writes of a Func."""
+        """A tile that holds what one iteration of the loop `at` writes of a Func; without `at`, all of it."""
         options = _options(("at", at), ("in", memory), ("name", name), ("layout", layout))
         return self.apply(Directive("cache_write", operands=(_named(func),), options=options))
 

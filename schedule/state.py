@@ -56,9 +56,9 @@ class Fuse:
 
 @dataclass(frozen=True, slots=True)
 class WriteCache:
-    """A tile of the stage's own Func that lives for one iteration of `loop`."""
+    """A tile of the stage's own Func that lives for one iteration of `loop` (None: for all of the stage)."""
 
-    loop: str
+    loop: str | None
     name: str
     memory: str
     layout: IndexMap | None = None
@@ -114,9 +114,9 @@ class Stage:
                 return x
         raise KeyError(name)
 
-    def depth(self, name: str) -> int:
-        """Position of a loop, 0 outermost."""
-        return next(k for k, x in enumerate(self.loops) if x.name == name)
+    def depth(self, name: str | None) -> int:
+        """Position of a loop, 0 outermost; -1 of the place around all of them (None)."""
+        return -1 if name is None else next(k for k, x in enumerate(self.loops) if x.name == name)
 
     def with_loop(self, name: str, **changes: object) -> Stage:
         return replace(self, loops=tuple(replace(x, **changes) if x.name == name else x for x in self.loops))  # type: ignore[arg-type]
@@ -287,8 +287,9 @@ class State:
             return name if definitions == 1 else f"{name}.init"
         return f"{name}.update" if updates == 1 else f"{name}.update[{number}]"
 
-    def loop_address(self, key: Key, loop: str) -> str:
-        return f"{self.address(key)}.{loop}"
+    def loop_address(self, key: Key, loop: str | None) -> str:
+        """How a loop is written (None: the stage, around all of them)."""
+        return self.address(key) if loop is None else f"{self.address(key)}.{loop}"
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -419,14 +420,8 @@ def find_loop(state: State, text: str, within: Stage | None = None) -> tuple[Sta
     if within is not None:
         if any(x.name == text for x in within.loops):
             return within, text
-        stage = extern_stage.of_definition(within.definition)
-        if stage is not None:
-            raise refuse(
-                f"{state.address(within.key)} is computed by the stage {stage.name}: its loops are its own", "stage-loops",
-                "place it (compute_at, store_at), or schedule the loops around it",
-            )  # fmt: skip
         raise refuse(
-            f"{state.address(within.key)} has no loop {text!r}", "unknown-loop",
+            f"{state.address(with_loops_of_ours(state, within).key)} has no loop {text!r}", "unknown-loop",
             _closest(text, [x.name for x in within.loops]),
         )  # fmt: skip
     head, dot, name = text.rpartition(".")
@@ -443,6 +438,17 @@ def find_loop(state: State, text: str, within: Stage | None = None) -> tuple[Sta
             "write one of: " + ", ".join(state.loop_address(s.key, text) for s in found),
         )  # fmt: skip
     raise refuse(f"there is no loop {text!r}", "unknown-loop", _closest(text, every))
+
+
+def with_loops_of_ours(state: State, s: Stage) -> Stage:
+    """The stage, refused where the user computes it (`tw.extern_stage`)."""
+    stage = extern_stage.of_definition(s.definition)
+    if stage is not None:
+        raise refuse(
+            f"{state.address(s.key)} is computed by the stage {stage.name}: its loops are its own", "stage-loops",
+            "place it (compute_at, store_at), or schedule the loops around it",
+        )  # fmt: skip
+    return s
 
 
 def find_func(state: State, name: str) -> FuncState:

@@ -83,9 +83,9 @@ def double_buffer(state: State, d: Directive) -> State:
           compute with B_C                    compute with B_C (slot ko % 2)
 
     For a Func: it must be a copy, computed and stored at one loop, of something that this loop does not write. For a
-    Func with tiles (cache_write): the outermost one that is no ring yet and not in registers is stored back
-    asynchronously. Copies may run ahead by as many iterations as
-    there are free slots; each slot is reused only after its last use. Natively they are plain copies.
+    Func with tiles at loops (cache_write): the outermost one that is no ring yet and not in registers is stored back
+    asynchronously. Copies may run ahead by as many iterations as there are free slots; each slot is reused only after
+    its last use. Natively they are plain copies.
     Errors: schedule.ring (no copy, or nothing to hold it), schedule.ring-dependence (the loop writes what is copied),
     schedule.ring-twice, schedule.ring-guards. Numerics: none.
     """
@@ -95,12 +95,13 @@ def double_buffer(state: State, d: Directive) -> State:
     if slots < 2:
         raise refuse(f"{slots} slot is no ring", "ring", "two slots let a copy run one iteration ahead")
     fs = find_func(state, name)
-    tiled = next((s for s in state.stages_of(name) if s.write_caches), None)
+    tiled = next((s for s in state.stages_of(name) if any(c.loop for c in s.write_caches)), None)
     if fs.compute.kind != "at":
         if tiled is None:
-            raise refuse(f"{name} is neither a copy at a loop nor has it a tile", "ring",
+            raise refuse(f"{name} is neither a copy at a loop nor has it a tile at one", "ring",
                          "cache_read or cache_write first")  # fmt: skip
-        tile = next((c for c in tiled.tiles if c.memory != "reg" and c.slots == 1), tiled.tiles[0])
+        held = [c for c in tiled.tiles if c.loop is not None]
+        tile = next((c for c in held if c.memory != "reg" and c.slots == 1), held[0])
         if tile.slots > 1:
             raise refuse(f"the tile of {name} has {tile.slots} slots already", "ring-twice",
                          "say the number of slots once")  # fmt: skip

@@ -255,7 +255,7 @@ def check_new_names(state: State, s: Stage, names: tuple[str, ...], reused: tupl
 
 def moved(state: State, s: Stage, names: Mapping[str, str]) -> State:
     """`state` with the stage `s` in it, and what was attached to its loops moved along (old name -> new name)."""
-    s = replace(s, write_caches=tuple(replace(c, loop=names.get(c.loop, c.loop)) for c in s.write_caches))
+    s = replace(s, write_caches=tuple(replace(c, loop=names.get(c.loop or "", c.loop)) for c in s.write_caches))
     s = replace(s, prefetches=tuple(replace(p, loop=names.get(p.loop, p.loop)) for p in s.prefetches))
     state = state.with_stage(s)
 
@@ -425,7 +425,7 @@ def make_parallel(state: State, s: Stage, loop: str) -> State:
                      "reorder: parallel loops stand outside vector loops")  # fmt: skip
     cache = next((c for c in s.tiles if c.memory == "reg" and s.depth(c.loop) < depth), None)
     if cache is not None:
-        raise refuse(f"{address}.{loop} stands inside {cache.loop}, whose tile {cache.name} is in registers",
+        raise refuse(f"{address}.{loop} stands inside {cache.loop or address}, whose tile {cache.name} is in registers",
                      "tile-race", "run a loop further out in parallel, or keep the tile in main")  # fmt: skip
     return state.with_stage(replace(s.with_loop(loop, mode="parallel"), scheduled=True))
 

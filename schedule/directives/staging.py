@@ -23,6 +23,7 @@ from tilewright.schedule.state import (
     find_stage,
     make_stage,
     refuse,
+    with_loops_of_ours,
 )
 
 _AT = Option("at", "loop", required=True)
@@ -105,7 +106,10 @@ def _refuse_condition(state: State, s: Stage, name: str) -> None:
                      f"stage {name} for stages whose values read it; a where() reads the original")  # fmt: skip
 
 
-@directive("cache_write", "func", options=(_AT, Option("in", "memory", default="reg", shown=True), _NAME, _LAYOUT))
+@directive(
+    "cache_write", "func",
+    options=(Option("at", "loop"), Option("in", "memory", default="reg", shown=True), _NAME, _LAYOUT),
+)  # fmt: skip
 def cache_write(state: State, d: Directive) -> State:
     """A tile that holds what one iteration of a loop writes of the Func: `cache_write C at C.update.io in reg`.
 
@@ -115,17 +119,20 @@ def cache_write(state: State, d: Directive) -> State:
                                                 for ii: C_tile[..] += ...
                                               C = C_tile
 
-    The loop belongs to a stage of the Func itself. A stage may have tiles within tiles, at one loop in different
-    memories (the later one is inside): each is loaded from and stored to the next one further out, and the first
-    values are computed into the innermost. Memory is `reg` where nothing is said. Nothing else runs while a tile
+    The loop belongs to a stage of the Func itself. Without `at` the tile is all that is computed of the Func at its
+    place: its only stage, or its only update, runs in that memory as a whole. A stage may have tiles within tiles, at
+    one loop in different memories (the later one is inside): each is loaded from and stored to the next one further
+    out, and the first values are computed into the innermost. Memory is `reg` where nothing is said. Nothing else runs while a tile
     lives, so there are no consumers to choose from: what reads the Func reads what was stored. To let some read the
     values where they were computed and others a copy, keep the Func itself in that memory and copy it for the others:
     `store_in C in spm`, `cache_read C at E.i for E`. To let one read a tile while it lives, compute the Func (or a
     clone for that consumer) at its loop.
-    Errors: schedule.foreign-loop, schedule.tile-twice, schedule.vector-inside, schedule.tile-race, schedule.layout.
+    Errors: schedule.foreign-loop, schedule.tile-twice, schedule.vector-inside, schedule.tile-race, schedule.layout,
+    schedule.ambiguous-stage (several updates, and no loop is named), schedule.stage-loops.
     """
     fs = find_func(state, d.operands[0])
-    s, loop = find_loop(state, str(d.option("at")))
+    at = d.option("at")
+    s, loop = (_whole(state, fs), None) if at is None else find_loop(state, str(at))
     name, address = fs.func.name, state.loop_address(s.key, loop)
     if s.key[0] != name:
         own = ", ".join(state.loop_address(k.key, x.name) for k in state.stages_of(name) for x in k.loops)
@@ -135,7 +142,8 @@ def cache_write(state: State, d: Directive) -> State:
     memory = str(d.option("in", "reg"))
     twice = next((c for c in s.write_caches if c.loop == loop and c.memory == memory), None)
     if twice is not None:
-        raise refuse(f"{state.address(s.key)} has the tile {twice.name} at {loop} already, in {memory} too", "tile-twice",
+        where = "" if loop is None else f" at {loop}"
+        raise refuse(f"{state.address(s.key)} has the tile {twice.name}{where} already, in {memory} too", "tile-twice",
                      "tiles in one memory are held at different loops")  # fmt: skip
     depth = s.depth(loop)
     vector = next((x.name for x in s.loops[: depth + 1] if x.mode == "vectorize"), None)
@@ -148,6 +156,19 @@ def cache_write(state: State, d: Directive) -> State:
                      "tile-race", "hold the tile at a loop inside it, or in main")  # fmt: skip
     cache = WriteCache(loop, new_name(state, d, f"{name}_tile"), memory, _layout(d, fs.func.rank, name), d.location)
     return state.with_stage(replace(s, write_caches=(*s.write_caches, cache), scheduled=True))
+
+
+def _whole(state: State, fs: FuncState) -> Stage:
+    """The stage that computes all of a Func: its only one, or its only update."""
+    name = fs.func.name
+    stages = state.stages_of(name)
+    updates = [s for s in stages if s.key[1] >= 0]
+    if len(updates) > 1:
+        raise refuse(
+            f"{name} has several updates, and a tile of all of it belongs to one", "ambiguous-stage",
+            "hold tiles at loops: " + ", ".join(state.loop_address(s.key, x.name) for s in updates for x in s.loops[:1]),
+        )  # fmt: skip
+    return with_loops_of_ours(state, (updates or stages)[0])
 
 
 @directive("store_in", "func", options=(Option("in", "memory", required=True),))

@@ -143,7 +143,7 @@ def staged_for_some(s: Schedule, choose: Choose, k: int) -> None:
 def cache_write(s: Schedule, choose: Choose, k: int) -> None:
     x = a_stage(s, choose, lambda y: len(y.write_caches) < 2)
     layout = a_layout(s, choose, x.key[0]) if choose(4) == 0 else None
-    at = s.state.loop_address(x.key, pick(choose, x.loops).name)
+    at = s.state.loop_address(x.key, pick(choose, x.loops).name) if choose(4) else None
     s.cache_write(x.key[0], at=at, memory=pick(choose, ["main", "reg", "main"]), layout=layout)
 
 

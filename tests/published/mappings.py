@@ -62,10 +62,6 @@ class Mapping:
         """Whether each element of the array has such a memory for itself."""
         return any(x.spatial for x in self.levels[:level]) and not any(x.spatial for x in self.levels[level:])
 
-    def whole(self, tensor: str, level: int) -> bool:
-        """Whether the tile of a memory never changes, and there is one of it."""
-        return not any(k < level and (space or depends(tensor, d)) for k, d, _, space in self.loops())
-
 
 def kernel(m: Mapping):
     z, u = m.sizes, m.stride
@@ -124,10 +120,7 @@ def scheduled(m: Mapping, k) -> Schedule:
             last[tensor] = at
             place = None if at is None else f"O.update.{names[inside[at]]}"
             if tensor == "O":
-                if place is None:
-                    s["O"].store_in(x.memory)
-                else:
-                    s.cache_write("O", at=place, memory=x.memory, name=f"O_{x.memory}")
+                s.cache_write("O", at=place, memory=x.memory, name=f"O_{x.memory}")
                 continue
             made = s.cache_read(source, at=place, memory=x.memory, name=f"{tensor}_{x.memory}")
             if (x.memory, tensor) in m.slides and at is not None:

@@ -150,7 +150,7 @@ def clone(s: Schedule, choose: Choose, k: int) -> None:
 
 def cache_write(s: Schedule, choose: Choose, k: int) -> None:
     x = _stage(s, choose)
-    at = s.state.loop_address(x.key, _pick(choose, x.loops).name)
+    at = s.state.loop_address(x.key, _pick(choose, x.loops).name) if choose(4) else None
     s.cache_write(x.key[0], at=at, memory=_pick(choose, ["main", "reg"]))
 
 
