@@ -120,13 +120,13 @@ def cache_write(state: State, d: Directive) -> State:
                                               C = C_tile
 
     The loop belongs to a stage of the Func itself. Without `at` the tile is all that is computed of the Func at its
-    place: its only stage, or its only update, runs in that memory as a whole. A stage may have tiles within tiles, at
-    one loop in different memories (the later one is inside): each is loaded from and stored to the next one further
-    out, and the first values are computed into the innermost. Memory is `reg` where nothing is said. Nothing else runs while a tile
-    lives, so there are no consumers to choose from: what reads the Func reads what was stored. To let some read the
-    values where they were computed and others a copy, keep the Func itself in that memory and copy it for the others:
-    `store_in C in spm`, `cache_read C at E.i for E`. To let one read a tile while it lives, compute the Func (or a
-    clone for that consumer) at its loop.
+    place: its only stage, or its only update, runs in that memory as a whole. A stage may have tiles within tiles,
+    at one loop in different memories (the later one is inside): each is loaded from and stored to the next one
+    further out, and the first values are computed into the innermost. Memory is `reg` where nothing is said.
+    Nothing else runs while a tile lives, so there are no consumers to choose from: what reads the Func reads what
+    was stored. To let some read the values where they were computed and others a copy, keep the Func itself in that
+    memory and copy it for the others: `store_in C in spm`, `cache_read C at E.i for E`. To let one read a tile
+    while it lives, compute the Func (or a clone for that consumer) at its loop.
     Errors: schedule.foreign-loop, schedule.tile-twice, schedule.vector-inside, schedule.tile-race, schedule.layout,
     schedule.ambiguous-stage (several updates, and no loop is named), schedule.stage-loops.
     """
