@@ -18,6 +18,7 @@ from tilewright.lang.errors import user_location
 
 from . import humane
 from .errors import SimulationError
+from .render.tables import cut
 from .timing import CAUSES, Line, Time
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ class Row:
         return (self.text, self.trips, self.bytes, self.cycles, self.bar, self.busy, self.waits, *self.live)
 
 
-_TEXT, _CYCLES, _BARS, _WAITS = 0, 3, 4, 6  # columns
-_LEFT = (_TEXT, _BARS, _WAITS)  # flush left; the others are numbers
+TEXT, CYCLES, BARS, WAITS = 0, 3, 4, 6  # columns
+LEFT = (TEXT, BARS, WAITS)  # flush left; the others are numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ class AnnotatedNest:
 
     def title(self) -> str:
         """What ran, how long it took, and what it waited for."""
-        return f"{what_ran(self.account)}\n{how_long(self.time)}"
+        a = self.account
+        return f"{what_ran(a.kernel, a.machine, a.sizes)}\n{how_long(self.time)}"
 
     @property
     def memories(self) -> tuple[str, ...]:
@@ -125,10 +127,10 @@ class AnnotatedNest:
         ).rstrip("\n")
 
 
-def what_ran(account: Account) -> str:
+def what_ran(kernel: str, machine: str, sizes: Mapping[str, int]) -> str:
     """`matmul on toy, M=64 N=64 K=64`"""
-    sizes = " ".join(f"{name}={value}" for name, value in account.sizes.items())
-    return f"{account.kernel} on {account.machine}{f', {sizes}' if sizes else ''}"
+    said = " ".join(f"{name}={value}" for name, value in sizes.items())
+    return f"{kernel} on {machine}{f', {said}' if said else ''}"
 
 
 def how_long(time: Time) -> str:
@@ -136,7 +138,7 @@ def how_long(time: Time) -> str:
     if not time.cycles:
         return "nothing takes any time"
     bound = f", {time.cycles / time.bound:.2f} x the bound" if time.bound else ""
-    waits = ", ".join(_causes({c: time.waiting(c) for c in CAUSES}, time.cycles))
+    waits = ", ".join(causes({c: time.waiting(c) for c in CAUSES}, time.cycles))
     return f"{humane.count(time.cycles)} cycles ({time.sync}){bound}: {humane.share(time.busy / time.cycles)} busy" + (
         f", {humane.share(time.waiting() / time.cycles)} waiting ({waits})" if waits else ""
     )
@@ -148,7 +150,7 @@ def _place(section: str, buffer: str) -> str:
     return f"at {section}, for {buffer}" if buffer else f"in {section}"
 
 
-def _causes(waits: Mapping[str, float], total: float) -> Iterator[str]:
+def causes(waits: Mapping[str, float], total: float) -> Iterator[str]:
     """`load 30 %`, the largest first, of those that there are."""
     found = sorted(waits.items(), key=lambda item: -item[1])
     return (f"{cause} {humane.share(cycles / total)}" for cause, cycles in found if cycles > 0)
@@ -205,7 +207,7 @@ def _bar(busy: float, waiting: float, total: float) -> str:
 
 def _waits(waits: Mapping[str, float], total: float) -> str:
     """The two causes that took most; the second one only where it is worth a word."""
-    found = list(_causes(waits, total)) if total else []
+    found = list(causes(waits, total)) if total else []
     return ", ".join([*found[:1], *(x for x in found[1:2] if not x.endswith(humane.share(0.001)))])
 
 
@@ -216,8 +218,8 @@ def _table(head: Row, rows: tuple[Row, ...], width: int, colour: bool) -> Iterat
     room = max(_LEAST, width - sum(widths.values()) - 2 * len(used))
     widths[0] = min(room, max((len(row.text) for row in rows), default=0))
     for row in (head, *rows):
-        cells = {0: _cut(row.text, widths[0])} | {k: row.cells[k] for k in used}
-        shown = [c.ljust(widths[k]) if k in _LEFT else c.rjust(widths[k]) for k, c in cells.items()]
+        cells = {0: cut(row.text, widths[0])} | {k: row.cells[k] for k in used}
+        shown = [c.ljust(widths[k]) if k in LEFT else c.rjust(widths[k]) for k, c in cells.items()]
         yield "  ".join(_coloured(row, list(cells), shown) if colour else shown).rstrip()
 
 
@@ -226,17 +228,13 @@ def _coloured(row: Row, columns: list[int], cells: list[str]) -> list[str]:
     if not row.text:  # the head
         return [f"{_DIM}{c}{_OFF}" if c.strip() else c for c in cells]
     if row.bar:
-        bar, rest = row.bar, out[_BARS][len(row.bar) :]
+        bar, rest = row.bar, out[BARS][len(row.bar) :]
         done = bar.count("#")
-        out[_BARS] = f"{_GREEN}{bar[:done]}{_RED}{bar[done:]}{_OFF}{rest}"
+        out[BARS] = f"{_GREEN}{bar[:done]}{_RED}{bar[done:]}{_OFF}{rest}"
     if row.waits:
-        out[_WAITS] = f"{_BOLD if row.hot else ''}{_RED}{out[_WAITS]}{_OFF}"
+        out[WAITS] = f"{_BOLD if row.hot else ''}{_RED}{out[WAITS]}{_OFF}"
     if row.hot:
-        out[_TEXT] = f"{_BOLD}{out[_TEXT]}{_OFF}"
+        out[TEXT] = f"{_BOLD}{out[TEXT]}{_OFF}"
     if row.cycles.startswith("("):
-        out[_CYCLES] = f"{_DIM}{out[_CYCLES]}{_OFF}"
+        out[CYCLES] = f"{_DIM}{out[CYCLES]}{_OFF}"
     return list(out.values())
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 4].rstrip() + " ..."

@@ -9,19 +9,21 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import Account, Machine, humane
-from tilewright.hw.render.tables import Table
+from tilewright.hw.annotated import what_ran
+from tilewright.hw.render.tables import Table, cut
 from tilewright.hw.variants import figure_names, figure_text
 from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.schedule.schedule import Schedule
 from tilewright.views.accounts import account_of, as_machine, as_schedule
-from tilewright.views.explain import heading, text_of
+from tilewright.views.explain import text_of
 from tilewright.views.figures import figures, show
 
 if TYPE_CHECKING:
     from tilewright.kernels import Kernel
 
 WIDTH = 56  # columns of one side
+SAME = "the accounts do not differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,17 @@ class Comparison:
         if lines:
             parts.append("\n".join(_beside(self.names, lines)))
         rows = self.rows if everything else self.different
-        parts.append(str(_table(self.names, rows)) if rows else "the accounts do not differ")
-        return "\n\n".join(parts)
+        parts.append(str(_table(self.names, rows)) if rows else SAME)
+        return "\n\n".join([*parts, *self.notes])
+
+    @property
+    def notes(self) -> list[str]:
+        """What the accounts say that a reader must know: types whose arithmetic takes no time, copies by hand."""
+        sides: dict[str, list[str]] = {}
+        for name, account in zip(self.names, self.accounts, strict=True):
+            for note in account.notes:
+                sides.setdefault(note, []).append(name)
+        return [f"note{f' ({names[0]})' if len(names) == 1 else ''}: {note}" for note, names in sides.items()]
 
     def _repr_html_(self) -> str:
         from tilewright.hw.render.html import page
@@ -111,25 +122,21 @@ class Comparison:
         tables = [Table("", (self.names[0], "", self.names[1]), tuple(lines), left=3)] if lines else []
         if self.different:
             tables.append(_table(self.names, self.different))
-        return page(_title(self), tables, [] if self.different else ["the accounts do not differ"])
+        return page(_title(self), tables, [*([] if self.different else [SAME]), *self.notes])
 
 
 def _title(c: Comparison) -> str:
     a, b = c.accounts
     kernel = a.kernel if a.kernel == b.kernel else f"{a.kernel} and {b.kernel}"
     machine = a.machine if a.machine == b.machine else f"{a.machine} and {b.machine}"
-    return heading(kernel, machine, a.sizes) if a.sizes == b.sizes else f"{kernel} on {machine}, at different sizes"
+    return what_ran(kernel, machine, a.sizes) if a.sizes == b.sizes else f"{kernel} on {machine}, at different sizes"
 
 
 def _beside(names: tuple[str, str], lines: Sequence[Pair]) -> Iterator[str]:
     left = min(WIDTH, max(len(x) for x in (names[0], *(x.a or "" for x in lines))))
     yield f"{names[0]:<{left}}    {names[1]}"
     for x in lines:
-        yield f"{_cut(x.a or '', left):<{left}}  {x.mark} {_cut(x.b or '', WIDTH)}".rstrip()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 4].rstrip() + " ..."
+        yield f"{cut(x.a or '', left):<{left}}  {x.mark} {cut(x.b or '', WIDTH)}".rstrip()
 
 
 def _table(names: tuple[str, str], rows: Sequence[Row]) -> Table:
@@ -141,7 +148,7 @@ def _table(names: tuple[str, str], rows: Sequence[Row]) -> Table:
             cells.append((row.group, "", "", ""))
             group = row.group
         cells.append((f"  {row.name}", show(row.a, row.unit), show(row.b, row.unit), _ratio(row)))
-    return Table("", ("", *(_cut(name, 20) for name in names), ""), tuple(cells))
+    return Table("", ("", *(cut(name, 20) for name in names), ""), tuple(cells))
 
 
 def _ratio(row: Row) -> str:

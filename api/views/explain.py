@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import Account, CapacityError, Footprint, Machine, SimulationError, humane
-from tilewright.hw.render.tables import Table, columns
+from tilewright.hw.annotated import causes, what_ran
+from tilewright.hw.render.tables import Table, columns, cut
 from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.errors import ScheduleError
 from tilewright.schedule.check import check
@@ -84,7 +85,7 @@ class Explanation:
         return json.dumps(self.as_json(), indent=2)
 
     def title(self) -> str:
-        return heading(self.kernel, self.machine, self.sizes)
+        return what_ran(self.kernel, self.machine, self.sizes)
 
     def table(self) -> Table:
         """A row for each step, with the figures that it changed and their ratios to those before."""
@@ -114,18 +115,12 @@ class Explanation:
                  "ops/byte", "cycles", "busy", "waits for")]  # fmt: skip
         for n, s in enumerate(self.steps):
             *first, last = s.directives or ("(nothing scheduled)",)
-            rows += [("", _cut(text)) + ("",) * (len(rows[0]) - 2) for text in first]
+            rows += [("", cut(text, WIDTH)) + ("",) * (len(rows[0]) - 2) for text in first]
             number = "+" if s.added else str(n) if n else ""
-            rows.append((number, _cut(last), *_cells(s, self.before(n), moved, taken)))
+            rows.append((number, cut(last, WIDTH), *_cells(s, self.before(n), moved, taken)))
         rows.append(("", "all together", *_whole(self.steps, moved, taken)))
         used = [k for k in range(len(rows[0])) if k < 2 or any(row[k] for row in rows[1:])]
         return (tuple(row[k] for k in used) for row in rows)
-
-
-def heading(kernel: str, machine: str, sizes: Mapping[str, int]) -> str:
-    """`matmul on toy, M=64 N=64 K=64`"""
-    said = " ".join(f"{k}={v}" for k, v in sizes.items())
-    return f"{kernel} on {machine}{f', {said}' if said else ''}"
 
 
 def _cells(s: Step, before: Measured | None, moved: tuple[str, ...], taken: tuple[str, ...]) -> Iterator[str]:
@@ -176,12 +171,7 @@ def busy_of(f: Measured) -> str:
 
 def waits_of(f: Measured) -> str:
     """The two causes that took most of the time."""
-    found = sorted(((w, c) for c, w in f.waits.items() if w and f.cycles), reverse=True)[:2]
-    return ", ".join(f"{cause} {humane.share(wait / f.cycles)}" for wait, cause in found if f.cycles)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= WIDTH else text[: WIDTH - 4].rstrip() + " ..."
+    return ", ".join(list(causes(f.waits, f.cycles))[:2]) if f.cycles else ""
 
 
 # Measuring ------------------------------------------------------------------------------------------------------

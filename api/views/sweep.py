@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import Account, CapacityError, Machine, SimulationError, humane
+from tilewright.hw.annotated import what_ran
 from tilewright.hw.fields import show_bytes
 from tilewright.hw.render.tables import Table
 from tilewright.hw.variants import changed, figure
@@ -24,7 +25,7 @@ from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.schedule.schedule import Schedule
 from tilewright.views.accounts import account_of, as_machine, as_schedule
-from tilewright.views.explain import Measured, busy_of, heading, measured, too_large, waits_of
+from tilewright.views.explain import Measured, busy_of, measured, too_large, waits_of
 
 if TYPE_CHECKING:
     from tilewright.kernels import Kernel
@@ -127,14 +128,15 @@ class Sweep:
         draw(path, 5.5, lambda figure: paint(self, figure))
 
     def title(self) -> str:
-        return heading(self.kernel, self.machine, self.sizes)
+        return what_ran(self.kernel, self.machine, self.sizes)
 
     def notes(self) -> list[str]:
-        """What the marks in the table mean, and what is missing."""
+        """What the marks in the table mean, what is missing, and what the accounts say that a reader must know."""
         costs = self.cost or " or ".join(self.names)
         lost = sum(bool(p.problem) for p in self.points)
         notes = [f"* on the Pareto front: fewer {self.measure} take a larger {costs}"] if self.front else []
-        return notes + [f"{lost} of {len(self.points)} do not run"] * bool(lost)
+        said = dict.fromkeys(note for p in self.points if p.account is not None for note in p.account.notes)
+        return [*notes, *[f"{lost} of {len(self.points)} do not run"] * bool(lost), *(f"note: {note}" for note in said)]
 
     def table(self) -> Table:
         """A row for each point."""

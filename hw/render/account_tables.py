@@ -15,6 +15,7 @@ from .tables import Table, table
 if TYPE_CHECKING:
     from tilewright.hw.account import Account, Footprint, Traffic
     from tilewright.hw.cache_counts import Level
+    from tilewright.hw.roofline import Roofline
     from tilewright.hw.timing import Stall, Time
 
 MOST_PLACES = 8  # rows of the table of waits; the rest is added up
@@ -29,10 +30,10 @@ CAUSES_IN_WORDS = {
 }
 
 
-def heading(account: Account) -> str:
+def heading(run: Account | Roofline) -> str:
     """`matmul on toy (M=4, N=8)`."""
-    sizes = ", ".join(f"{name}={value}" for name, value in account.sizes.items())
-    return f"{account.kernel} on {account.machine}{f' ({sizes})' if sizes else ''}"
+    sizes = ", ".join(f"{name}={value}" for name, value in run.sizes.items())
+    return f"{run.kernel} on {run.machine}{f' ({sizes})' if sizes else ''}"
 
 
 def account_tables(account: Account) -> Iterator[Table]:

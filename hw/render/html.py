@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from tilewright.hw.annotated import BARS, LEFT, TEXT
+
 from .account_tables import account_tables, heading, remarks
+from .pictures import CAUSE_COLOURS, COMPUTE
 from .roofline_text import roofline_heading, roofline_tables
 from .tables import Table
 
@@ -72,14 +75,13 @@ def _coloured(line: str, words: Iterable[str]) -> str:
 
 
 _BAR = "display:inline-block;height:0.7em;border-radius:1px;background:"
-_BUSY, _WAITING = "#4c9a5a", "#d64545"  # as in the pictures
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;white-space:pre"
 
 
 def nest_html(nest: AnnotatedNest) -> str:
     """An annotated nest: its lines with the figures beside them, busy and waiting time as bars."""
     rows = nest.rows()
-    used = [k for k in range(len(nest.head.cells)) if k == 0 or any(row.cells[k] for row in rows)]
+    used = [k for k in range(len(nest.head.cells)) if k == TEXT or any(row.cells[k] for row in rows)]
     head = "".join(f'<th style="{_HEAD.format(side=_side(k))}">{escape(nest.head.cells[k])}</th>' for k in used)
     body = "".join(f"<tr>{''.join(_nest_cell(row, k) for k in used)}</tr>" for row in rows)
     title = "<br>".join(map(escape, nest.title().splitlines()))
@@ -89,15 +91,15 @@ def nest_html(nest: AnnotatedNest) -> str:
 
 
 def _side(column: int) -> str:
-    return "left" if column in (0, 4, 6) else "right"  # the nest itself, the bar and the causes
+    return "left" if column in LEFT else "right"
 
 
 def _nest_cell(row: Row, column: int) -> str:
     style, cell = f"{_CELL}{_side(column)}", row.cells[column]
-    if column == 0:
+    if column == TEXT:
         return f'<td style="{style};{_MONO}">{_coloured(cell, NEST_WORDS)}</td>'
-    if column != 4:
+    if column != BARS:
         return f'<td style="{style}">{escape(cell)}</td>'
-    parts = ((cell.count("#"), _BUSY), (cell.count("."), _WAITING))
+    parts = ((cell.count("#"), COMPUTE), (cell.count("."), CAUSE_COLOURS["load"]))
     bars = "".join(f'<span style="{_BAR}{colour};width:{0.8 * n:g}em"></span>' for n, colour in parts if n)
     return f'<td style="{style}">{bars}</td>'

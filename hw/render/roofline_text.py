@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 
 from tilewright.hw import humane
 
-from .account_tables import cycles, some
+from .account_tables import cycles, heading, some
 from .tables import Table, table
 
 if TYPE_CHECKING:
     from tilewright.hw.roofline import Bound, Roofline
 
-KINDS = {"memory": "memory", "cache": "cache", "engine": "engine"}
-
 
 def roofline_heading(line: Roofline) -> str:
-    sizes = ", ".join(f"{name}={value}" for name, value in line.sizes.items())
-    return f"{line.kernel} on {line.machine}{f' ({sizes})' if sizes else ''}: {line.whole.verdict}"
+    return f"{heading(line)}: {line.whole.verdict}"
 
 
 def roofline_text(line: Roofline) -> str:

@@ -28,6 +28,11 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], left: 
     )  # fmt: skip
 
 
+def cut(text: str, width: int) -> str:
+    """A text of at most `width` columns, with dots where some of it is missing."""
+    return text if len(text) <= width else text[: width - 4].rstrip() + " ..."
+
+
 def columns(rows: Sequence[Sequence[str]], left: int) -> str:
     """Rows as aligned columns, the first `left` of them flush left and the others flush right."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]

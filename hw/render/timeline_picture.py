@@ -64,7 +64,7 @@ def _paint(figure: Figure, account: Account, machine: Machine, found: list[Inter
 
 
 def _name(track: str) -> str:
-    return {"compute": "compute", "wait": "waits"}.get(track, track)
+    return "waits" if track == "wait" else track
 
 
 def _colour(i: Interval, copies: dict[str, str]) -> str:

@@ -183,6 +183,17 @@ def test_two_machines_under_one_schedule() -> None:
     assert any(x.b == "cache.L1" for x in lines if x.a is None)
 
 
+def test_what_the_accounts_note_is_shown() -> None:
+    found = compare("toy", "vta", schedule=matmul, sizes=SIZES)
+    assert [note.partition(":")[0] for note in found.notes] == ["note (vta)"]
+    assert "no rate of operations on f32" in found.notes[0]
+    assert found.notes[0] in str(found) and found.notes[0] in found._repr_html_()
+    same = compare(matmul, matmul, machine="vta", sizes=SIZES)
+    assert same.notes == [found.notes[0].replace(" (vta)", "")]
+    swept = sweep(matmul, machine="vta", sizes=SIZES, over={"memory.dram.read_bandwidth": [8, 16]})
+    assert str(swept).count(same.notes[0]) == 1
+
+
 def test_two_accounts_that_are_there() -> None:
     stalls = (Stall("load", "C.update", "A_C", 40.0),)
     a = Account("k", "toy", time=Time(100, 60, "decoupled", 50, stalls))
