@@ -56,6 +56,11 @@ class Prepared:
     def program(self) -> L.Program:
         return self.lowered.program
 
+    @property
+    def whole(self) -> L.Program:
+        """The program before its loops are parted: every buffer is made at one place, with its largest size."""
+        return self.lowered.results["sections"]
+
     @cached_property
     def ledger(self) -> Ledger:
         """What the program does."""
@@ -66,7 +71,7 @@ class Prepared:
     @cached_property
     def outline(self) -> tuple[Entry, ...]:
         """The lines of its nest."""
-        return outline(self.lowered.results["nest"], self.lowered.results["sections"])
+        return outline(self.lowered.results["nest"], self.whole)
 
     @cached_property
     def staged(self) -> dict[str, str]:
@@ -74,8 +79,8 @@ class Prepared:
         return staged(self.program, self.machine)
 
     def points(self, env: Mapping[str, Any]) -> list[tuple[str, list[LiveBuffer]]]:
-        """Where buffers begin to live, with those that live then; before loops are parted, which makes none."""
-        return list(live_points(self.lowered.results["sections"], self.machine, env))
+        """Where buffers begin to live, with those that live then."""
+        return list(live_points(self.whole, self.machine, env))
 
     @cached_property
     def table(self) -> Table:

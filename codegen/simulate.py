@@ -83,7 +83,7 @@ def execute(
     kept: list[OnMachine] = []
 
     def on(bound: Bound) -> OnMachine:
-        places, size = arenas(prepared.program, machine, bound.env)
+        places, size = arenas(prepared.whole, machine, bound.env)
         ledger = Ledger(prepared.program, machine, places, sync)
         engine = start_state(encoded, bound.env, timeline)
         native.function()(engine.ctypes.data, None, layout.STEP_START, 0, 0)
