@@ -307,18 +307,20 @@ class Kernel:
         return export(p, schedule, to, sizes, machine, check_mode(mode or self.mode))
 
     def cache_estimate(
-        self, schedule: Any = None, *, machine: Any, sizes: Mapping[str, int], mode: str | None = None
-    ) -> Levels:
+        self, schedule: Any = None, *, machine: Any = None, sizes: Mapping[str, int], mode: str | None = None,
+        inputs: Any = None,
+    ) -> Levels:  # fmt: skip
         """About what `simulate(..., caches=True)` counts, without running: accesses, hits and misses by level and tensor.
 
         It takes milliseconds at any size, once a schedule is lowered. Working sets of loops are held against the caches
-        with their ways; what it is good for is to rank schedules. Raises SimulationError `caches.none` where the
-        machine has no caches, `estimate.data` where loop bounds depend on data.
+        with their ways; what it is good for is to rank schedules. Of the `inputs` it looks at scalars alone, where
+        loops end or indices go by them. Raises SimulationError `caches.none` where the machine has no caches,
+        `estimate.data` where loop bounds depend on data.
         """
         from tilewright.codegen.cache_estimate import cache_estimate
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
-        return cache_estimate(p, schedule, machine, sizes, check_mode(mode or self.mode))
+        return cache_estimate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs)
 
     def count(
         self, schedule: Any = None, *, sizes: Mapping[str, int], mode: str | None = None, inputs: Any = None

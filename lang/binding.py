@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,12 @@ def bind(
     return bound
 
 
+def bind_scalars(p: Pipeline, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The scalars among some arguments by name, checked as `bind` does; arrays among them are not looked at."""
+    _check_names(p, given)
+    return {q.name: _scalar(p, q, given[q.name]) for q in p.params if isinstance(q, ScalarParam) and q.name in given}
+
+
 def check_regions(p: Pipeline, env: Env) -> None:
     """Outputs, inputs and index arithmetic at these sizes and scalars; what was found good is remembered."""
     passed: set[tuple] = p.__dict__.setdefault("_passed", set())
@@ -98,17 +104,15 @@ def bad(p: Pipeline, code: str, message: str, hint: str | None = None) -> Argume
 
 
 def _by_name(p: Pipeline, args: Sequence[Any], kwargs: Mapping[str, Any], keyword_only: int) -> dict[str, Any]:
-    names = [q.name for q in p.params]
-    takes = f"it takes {', '.join(names)}" if names else "it takes no arguments"
+    names, takes = [q.name for q in p.params], _takes(p)
     if len(args) > len(names):
         raise bad(p, "count", f"{len(args)} arguments are given", takes)
     positional = len(names) - keyword_only
     if len(args) > positional:
         raise bad(p, "count", f"{names[positional]} is given by position", f"give it by name: {names[positional]}=...")
     out = dict(zip(names, args, strict=False))
+    _check_names(p, kwargs)
     for name, value in kwargs.items():
-        if name not in names:
-            raise bad(p, "unknown", f"there is no parameter {name!r}", takes)
         if name in out:
             raise bad(p, "duplicate", f"{name} is given twice", "give it by position or by name")
         out[name] = value
@@ -116,6 +120,17 @@ def _by_name(p: Pipeline, args: Sequence[Any], kwargs: Mapping[str, Any], keywor
     if missing:
         raise bad(p, "missing", f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing", takes)
     return out
+
+
+def _takes(p: Pipeline) -> str:
+    return f"it takes {', '.join(q.name for q in p.params)}" if p.params else "it takes no arguments"
+
+
+def _check_names(p: Pipeline, given: Iterable[str]) -> None:
+    names = [q.name for q in p.params]
+    for name in given:
+        if name not in names:
+            raise bad(p, "unknown", f"there is no parameter {name!r}", _takes(p))
 
 
 # Arrays ---------------------------------------------------------------------------------------------------------

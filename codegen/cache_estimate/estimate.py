@@ -12,33 +12,35 @@ from tilewright.codegen.cache_estimate.tree import Access, Branch, Loop, accesse
 from tilewright.codegen.cpu_caches.driving import check_caches
 from tilewright.codegen.physical import physical_shape
 from tilewright.codegen.prepared import Prepared, prepare
-from tilewright.hw import Cache, Machine, load_machine
+from tilewright.hw import Cache, Machine
 from tilewright.hw.cache_counts import CacheCounts, Level, Levels
 from tilewright.lang import ir
-from tilewright.lang.binding import check_sizes, index_value
+from tilewright.lang.binding import bind_scalars, check_all_sizes, index_value
 from tilewright.lang.pipeline import Pipeline
 
 
 def cache_estimate(
-    p: Pipeline, schedule: Any, machine: Machine | str, sizes: Mapping[str, int], mode: str = "contract"
-) -> Levels:
-    """Estimated counts of every cache of a machine, and of main memory, by tensor.
+    p: Pipeline, schedule: Any, machine: Machine | str | None, sizes: Mapping[str, int], mode: str = "contract",
+    inputs: Mapping[str, Any] | None = None,
+) -> Levels:  # fmt: skip
+    """Estimated counts of every cache of a machine (None: the schedule's), and of main memory, by tensor.
 
-    SimulationError `caches.none` for a machine without caches, `estimate.data` where what runs depends on data.
+    The scalars among `inputs` are known, where loops end or indices go by them. SimulationError `caches.none` for a
+    machine without caches, `estimate.data` where what runs depends on data.
     """
-    on = machine if isinstance(machine, Machine) else load_machine(machine)
-    check_sizes(p, sizes)
-    check_caches(on)
-    prepared = prepare(p, schedule, on, mode)
-    return levels(tree(prepared.program, on, sizes, _extents(prepared, sizes)), on.caches)
+    check_all_sizes(p, sizes)
+    prepared = prepare(p, schedule, machine, mode)
+    check_caches(prepared.machine)
+    env = {**sizes, **bind_scalars(p, inputs or {})}
+    return levels(tree(prepared.program, prepared.machine, env, _extents(prepared, env)), prepared.machine.caches)
 
 
-def _extents(prepared: Prepared, sizes: Mapping[str, int]) -> list[int]:
+def _extents(prepared: Prepared, env: Mapping[str, Any]) -> list[int]:
     """The elements of every argument, in the order of the program."""
     p, given = prepared.pipeline, prepared.state.given
     out = []
     for name, extents in [*((a.name, a.extents) for a in p.arrays), *((o.func.name, o.extents) for o in p.outputs)]:
-        shape = tuple(max(0, index_value(e, sizes)) for e in extents)
+        shape = tuple(max(0, index_value(e, env)) for e in extents)
         out.append(math.prod(shape if name not in given else physical_shape(given[name], shape)))
     tables = [t.values.size for t in p.tables]
     return [*out[: len(p.arrays)], *tables, *out[len(p.arrays) :]]

@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.cpu_caches.driving import PAGE, main_buffers
+from tilewright.codegen.cpu_caches.driving import bases, main_buffers
 from tilewright.codegen.emit.driven import ALIGNMENT
 from tilewright.hw import Machine, SimulationError
+from tilewright.hw.parts import align_up
 from tilewright.lang import ir, simplify
 from tilewright.lang.evaluate import evaluate
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.types import index
 from tilewright.lang.values import index_value
 
+DATA = ("load", "load_if", "scalar")  # what is not known before a run
 _POINTS = 256  # of a condition or an index that is not linear
 
 
@@ -83,19 +86,20 @@ def accesses(part: Part) -> Iterator[tuple[Access, tuple[Loop, ...]]]:
             yield from accesses(p)
 
 
-def tree(program: L.Program, machine: Machine, sizes: Mapping[str, Any], extents: list[int]) -> Branch:
-    """The accesses of a program to main memory. `extents` are the elements of the arguments.
+def tree(program: L.Program, machine: Machine, env: Mapping[str, Any], extents: list[int]) -> Branch:
+    """The accesses of a program to main memory. `env` has all sizes and the scalars that are known, `extents` the elements
+    of the arguments.
 
     Raises SimulationError `estimate.data` where a loop ends where data say.
     """
-    return _Builder(program, machine, sizes, extents).made()
+    return _Builder(program, machine, env, extents).made()
 
 
 @dataclass
 class _Builder:
     program: L.Program
     machine: Machine
-    sizes: Mapping[str, Any]
+    env: Mapping[str, Any]
     extents: list[int]
     bases: dict[L.Buffer, int] = field(default_factory=dict)
     spans: dict[L.Buffer, int] = field(default_factory=dict)
@@ -105,27 +109,26 @@ class _Builder:
     share: float = 1.0
 
     def made(self) -> Branch:
-        at = PAGE
-        for b, n in zip(self.program.arguments, self.extents, strict=True):
-            self.bases[b], self.spans[b] = at, n * b.dtype.bytes
-            at += -(-self.spans[b] // PAGE) * PAGE
+        arguments = self.program.arguments
+        self.spans = {b: n * b.dtype.bytes for b, n in zip(arguments, self.extents, strict=True)}
+        *starts, temporaries = bases(self.spans.values()).tolist()
+        self.bases = dict(zip(arguments, starts, strict=True))
         self.driven = set(main_buffers(self.program, self.machine))
-        return _joined(self.parts(self.program.body, at))
+        return Branch(tuple(self.parts(self.program.body, temporaries)))
 
     # Expressions ------------------------------------------------------------------------------------------------
 
     def put_in(self, n: Node) -> Node:
-        """Sizes as numbers, loop variables as their start plus the iteration."""
+        """Sizes and scalars as numbers, loop variables as their start plus the iteration."""
         for leaf in ir.postorder([n]):
-            if leaf.op in ("size", "scalar") and leaf.dtype.name == "index" and leaf not in self.known:
-                if leaf.attr not in self.sizes:
-                    raise _data(f"{leaf.attr} is not known")
-                self.known[leaf] = integer(int(self.sizes[leaf.attr]))
+            if leaf.op in ("size", "scalar") and leaf.attr in self.env and leaf not in self.known:
+                value = self.env[leaf.attr]
+                self.known[leaf] = integer(int(value)) if leaf.dtype is index else ir.const(value, leaf.dtype)
         return ir.substitute([n], self.known)[0]
 
     def number(self, n: Node, what: str) -> int:
         n = self.put_in(n)
-        if ir.leaves([n], "load") or ir.leaves([n], "load_if"):
+        if any(ir.leaves([n], op) for op in DATA):
             raise _data(what)
         return int(index_value(n, self.middles))
 
@@ -138,7 +141,7 @@ class _Builder:
         c = self.put_in(condition)
         if c.op == "const":
             return float(c.attr)
-        if any(ir.leaves([c], op) for op in ("load", "load_if", "scalar")):
+        if any(ir.leaves([c], op) for op in DATA):
             return 0.5
         (held,) = evaluate([c], self.points())
         return float(np.mean(held))
@@ -163,7 +166,7 @@ class _Builder:
                 size = max(0, self.number(buffer.size, f"the size of {buffer.name} depends on data"))
                 self.bases[buffer], self.spans[buffer] = arena, size * buffer.dtype.bytes
                 if buffer in self.driven:
-                    arena += -(-self.spans[buffer] // ALIGNMENT) * ALIGNMENT
+                    arena += align_up(self.spans[buffer], ALIGNMENT)
                 return self.parts(body, arena)
             case L.Store():
                 return self.store(s)
@@ -180,7 +183,7 @@ class _Builder:
         outer = self.known.get(s.var)
         self.known[s.var] = simplify.add(start, s.var)
         self.middles[s.var], self.trips[s.var] = max(0, (trips - 1) // 2), trips
-        body = _joined(self.parts(s.body, arena))
+        body = Branch(tuple(self.parts(s.body, arena)))
         del self.middles[s.var], self.trips[s.var], self.known[s.var]
         if outer is not None:
             self.known[s.var] = outer
@@ -197,15 +200,15 @@ class _Builder:
         stores = (self.access(b, i, True) for b, i in s.targets)
         return [*out.values(), *(a for a in stores if a is not None)]
 
-    def access(self, b: L.Buffer, index: Node, write: bool) -> Access | None:
+    def access(self, b: L.Buffer, at: Node, write: bool) -> Access | None:
         if b not in self.driven:
             return None
         size = b.dtype.bytes
-        coefs, const = simplify.linear(self.put_in(index))
+        coefs, const = simplify.linear(self.put_in(at))
         start = self.bases[b] + const * size
         steps = {v: c * size for v, c in coefs.items() if v in self.trips}
         terms = tuple((c * size, n) for n, c in coefs.items() if n not in self.trips)
-        data = any(ir.leaves([n], op) for _, n in terms for op in ("load", "load_if", "scalar"))
+        data = any(ir.leaves([n], op) for _, n in terms for op in DATA)
         name = b.name.removeprefix("out.")
         return Access(name, write, size, start, steps, () if data else terms, (), self.share, data, self.spans[b])
 
@@ -216,10 +219,6 @@ class _Builder:
         n = [self.number(e, f"a box of {v.buffer.name} depends on data") for e in v.extents]
         steps = [self.number(e, f"a box of {v.buffer.name} depends on data") * a.size for e in v.steps]
         return replace(a, axes=tuple(zip(steps, n, strict=True)))
-
-
-def _joined(parts: list[Part]) -> Branch:
-    return Branch(tuple(parts))
 
 
 def _data(reason: str) -> SimulationError:

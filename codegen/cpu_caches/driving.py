@@ -12,6 +12,7 @@ from tilewright.codegen.cpu_caches import emit as e
 from tilewright.codegen.cpu_caches.hierarchy import Hierarchy
 from tilewright.codegen.emit import Driver
 from tilewright.hw import Machine, SimulationError
+from tilewright.hw.parts import align_up
 from tilewright.lang.errors import user_location
 
 PAGE = 4096
@@ -75,5 +76,5 @@ def bases(sizes: Iterable[int]) -> np.ndarray:
     at, out = PAGE, []
     for n in sizes:
         out.append(at)
-        at += -(-n // PAGE) * PAGE
+        at += align_up(n, PAGE)
     return np.array([*out, at], np.int64)

@@ -19,7 +19,7 @@ from tests.schedule.random_schedules import grow
 from tilewright.codegen.cache_estimate import cache_estimate
 from tilewright.codegen.cache_estimate.lines import lattice, merged, union
 from tilewright.hw import SimulationError
-from tilewright.lang.errors import BoundsError, CompileError, ScheduleError
+from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError
 
 SMALL = machine(cache("L1", 2 << 10, 4), cache("L2", 16 << 10, 8))
 
@@ -176,6 +176,43 @@ def test_policies():
         estimate = ones.cache_estimate(s, machine=on, sizes={})[-1].total
         exact = ones.simulate(s, machine=on, sizes={}, caches=True).account.caches[-1].total
         assert (estimate.reads, estimate.writes) == (exact.reads, exact.writes), policies
+
+
+def test_scalars_among_the_inputs_are_known():
+    N = tw.sizes("N")
+
+    @tw.kernel
+    def first(A: tw.f32[N], n: tw.i32, a: tw.f32):
+        i, r = tw.vars("i"), tw.rdom(r=n).r
+        f = tw.func("f")
+        f[i] = 0.0
+        f[i] += A[r] * a
+        return f[:N]
+
+    s = first.schedule()
+    s["f.init"].unscheduled()
+    s["f.update"].unscheduled()
+    on, sizes = machine(cache("L1", 1024, 2)), {"N": 700}
+    for n in (1, 17, 600):
+        inputs = {"n": n, "a": 0.5, "A": np.ones(700, "f4")}
+        estimate = first.cache_estimate(s, machine=on, sizes=sizes, mode="strict", inputs=inputs)[0].tensors["A"]
+        exact = first.simulate(s, machine=on, sizes=sizes, mode="strict", inputs=inputs, caches=True).account.caches[0]
+        exact = exact.tensors["A"]
+        assert estimate.reads == exact.reads == 700 * n
+        assert estimate.misses == pytest.approx(exact.misses, rel=0.05, abs=2)
+    with pytest.raises(SimulationError) as e:
+        first.cache_estimate(s, machine=on, sizes=sizes, mode="strict")
+    assert e.value.code == "estimate.data"
+    for wrong in ({"m": 3}, {"n": 0.5}):
+        with pytest.raises(ArgumentError) as e:
+            first.cache_estimate(s, machine=on, sizes=sizes, mode="strict", inputs=wrong)
+        assert e.value.code in ("argument.unknown", "argument.scalar-kind")
+
+
+def test_the_machine_of_the_schedule():
+    s = matmul.schedule(machine="zen3")
+    sizes = {"M": 8, "N": 8, "K": 8}
+    assert str(matmul.cache_estimate(s, sizes=sizes)) == str(matmul.cache_estimate(s, machine="zen3", sizes=sizes))
 
 
 def test_refused():
