@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from tilewright.lang.errors import Location
 
 from .errors import AccountError
 from .fields import quoted
+from .reader import toml_tables
 from .timing import CAUSES
 
 if TYPE_CHECKING:
@@ -174,12 +174,7 @@ def _value(value: Any) -> str:
 
 def parse_lock(text: str, origin: str = "<lock>") -> Lock:
     """The lock that a text is; `origin` names it in errors. Raises AccountError `lock.syntax`, `lock.bad-value`."""
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
-        at = re.search(r"at line (\d+), column (\d+)", str(e))
-        where = Location(origin, int(at[1]), int(at[2])) if at else Location(origin, text.count("\n") + 1)
-        raise AccountError(f"not a TOML text: {e}", code="lock.syntax", where=where) from None
+    data = toml_tables(text, origin, AccountError, "lock.syntax")
 
     def bad(problem: str, hint: str) -> AccountError:
         return AccountError(problem, code="lock.bad-value", where=Location(origin, 1), hint=hint)

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from tilewright.lang.errors import Location
+from tilewright.lang.errors import Location, TilewrightError
 
 from . import fields as f
 from .errors import MachineError
@@ -26,6 +26,17 @@ _ORIGIN_KEYS = ("source", "confidence")
 
 class NotGiven(Exception):
     """A value that can't be read; the problem has been reported."""
+
+
+def toml_tables(text: str, origin: str, error: type[TilewrightError], code: str) -> dict[str, Any]:
+    """What a TOML text says. Raises `error` with the code and the place where it is none."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as e:  # a number of 5,000 digits is a plain ValueError
+        at = re.search(r"at line (\d+), column (\d+)", str(e))
+        where = Location(origin, int(at[1]), int(at[2])) if at else Location(origin, max(1, len(text.splitlines())))
+        said = "too deeply nested" if isinstance(e, RecursionError) else str(e)
+        raise error(f"not a TOML text: {said}", code=code, where=where) from e
 
 
 def closest(given: str, legal: Iterable[str]) -> str:
@@ -61,13 +72,7 @@ class Source:
         self.provenance: dict[str, Provenance] = {}
         self.problems: list[MachineError] = []
         self.broken: set[str] = set()
-        try:
-            self.tables: dict[str, Any] = tomllib.loads(text)
-        except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
-            at = re.search(r"at line (\d+), column (\d+)", str(error))
-            where = Location(origin, int(at[1]), int(at[2])) if at else Location(origin, max(1, len(text.splitlines())))
-            said = "too deeply nested" if isinstance(error, RecursionError) else str(error)
-            raise MachineError(f"not a TOML text: {said}", code="machine.syntax", where=where) from error
+        self.tables = toml_tables(text, origin, MachineError, "machine.syntax")
 
     def report(self, code: str, problem: str, legal: str, *, table: str = "", index: int = 0, key: str = "") -> None:
         """A problem at the line of a key (or of its table), with what is legal as the hint."""

@@ -58,7 +58,7 @@ def read_lock(path: str | Path) -> Lock:
     from tilewright.hw import parse_lock
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as e:
         reason = getattr(e, "strerror", None) or "it is no UTF-8 text"
         raise UsageError(f"can't read the lock {path}: {reason}", code="usage.file",

@@ -100,6 +100,8 @@ def test_another_run_is_no_difference_but_a_mistake(change) -> None:
     "text, code",
     [
         ("format = ", "lock.syntax"),
+        (f"format = {'9' * 5000}", "lock.syntax"),
+        (f"format = {'[' * 2000}", "lock.syntax"),
         ("", "lock.bad-value"),
         ("format = 2", "lock.bad-value"),
         ("format = 1\nkernel = 3", "lock.bad-value"),
