@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-from tilewright.lang.errors import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.hw import Account, Machine
@@ -58,13 +57,16 @@ def _count(text: str) -> int:
 
 def run_account(args: argparse.Namespace, options: dict[str, Any]) -> int:
     """Carry out `account`; `options` are those of every command about a kernel."""
-    from tilewright.commands.account import read_lock
+    from tilewright.commands import UsageError, read_lock
     from tilewright.hw import parse_tolerances
 
     lock = read_lock(args.check) if args.check else None
     tolerances = parse_tolerances(args.tolerance or "")
     if args.tolerance is not None and lock is None:
-        raise _usage("--tolerance says how far figures may move from those of a lock", "give one: --check LOCK")
+        raise UsageError(
+            "--tolerance says how far figures may move from those of a lock", code="usage.option",
+            hint="give one: --check LOCK",
+        )  # fmt: skip
     if lock is not None:
         options["sizes"] = options["sizes"] or dict(lock.sizes)
     if args.trace or args.timeline or args.occupancy:
@@ -90,27 +92,22 @@ def run_roofline(args: argparse.Namespace, options: dict[str, Any]) -> int:
 
 
 def _account(args: argparse.Namespace, options: dict[str, Any], locked: str | None) -> tuple[Machine, Account]:
-    """The machine (that of the command, of the lock, or of the schedule) and the account on it."""
+    """The machine (that of the command, of the schedule, or of the lock) and the account on it."""
     from tilewright.commands.account import account, machine_for
     from tilewright.commands.targets import find_target
 
     t = find_target(args.target, *(options.pop(name) for name in ("schedule", "statics", "dtypes")))
-    machine = machine_for(args.machine or locked, t)
+    bound = t.schedule is not None and t.schedule.machine is not None
+    machine = machine_for(args.machine or (None if bound else locked), t)
     return machine, account(t, machine=machine, sync=args.sync, **options)
 
 
-def _usage(problem: str, hint: str) -> TilewrightError:
-    from tilewright.commands import UsageError
-
-    return UsageError(problem, code="usage.option", hint=hint)
-
-
-def _written(path: str, write: Any) -> None:
+def _written(path: str, write: Callable[[], object]) -> None:
     """Write a file that the user named, and say so where it does not disturb what is printed."""
-    try:
+    from tilewright.commands.files import writing
+
+    with writing(path):
         write()
-    except OSError as e:
-        raise _usage(f"can't write {path}: {e.strerror}", "give the name of a file that can be written") from None
     print(f"{path} written", file=sys.stderr)
 
 

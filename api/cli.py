@@ -287,15 +287,14 @@ def _count(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     from tilewright.commands import export
+    from tilewright.commands.files import writing
 
     found = export(args.target, to=args.to, machine=args.machine, **_options(args))
     if args.out is None:
         _print(args, found, lambda: found.document if args.to == "json" else dict(found.files))
         return GOOD
-    try:
+    with writing(args.out):
         written = [str(path) for path in found.write(args.out)]
-    except OSError as e:
-        return _fail(f"can't write {args.out}: {e.strerror}", MISUSE)
     _print(args, "\n".join(written), lambda: {"written": written})
     return GOOD
 

@@ -162,16 +162,14 @@ def _writable(args: argparse.Namespace) -> Path | None:
     path = Path(args.output)
     if path.is_dir() or not path.parent.is_dir():
         what = f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-        raise UsageError(f"can't write to {path}: {what}", code="usage.file")
+        raise UsageError(f"can't write {path}: {what}", code="usage.file")
     if path.exists() and not args.force:
         raise UsageError(f"the file {path} exists", code="usage.file", hint="--force writes over it")
     return path
 
 
 def _write(path: Path, text: str) -> None:
-    from tilewright.commands import UsageError
+    from tilewright.commands.files import writing
 
-    try:
+    with writing(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise UsageError(f"can't write to {path}: {e.strerror}", code="usage.file") from None

@@ -83,6 +83,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 def _sweep(args: argparse.Namespace) -> int:
     from tilewright.commands import UsageError, sweep
+    from tilewright.commands.files import writing
 
     over: dict[str, list[Any]] = {}
     for name, values in args.over:
@@ -92,9 +93,7 @@ def _sweep(args: argparse.Namespace) -> int:
     found = sweep(args.target, schedule=args.schedule, machine=args.machine, over=over, zipped=args.zip, cost=args.cost,
                   **_options(args))  # fmt: skip
     if args.plot:
-        try:
+        with writing(args.plot):
             found.plot(args.plot)
-        except OSError as e:
-            raise UsageError(f"can't write {args.plot}: {e.strerror}", code="usage.file") from None
     print(found.to_json() if args.json else found.to_csv().rstrip() if args.csv else found)
     return 0

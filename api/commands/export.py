@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.commands.targets import UsageError, check_sizes, find_target
+from tilewright.commands.targets import check_sizes, find_target
 from tilewright.kernels import Kernel, check_mode
 from tilewright.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
     from tilewright.codegen.export import Export
     from tilewright.hw import Machine
-
-__all__ = ["UsageError", "export"]
 
 
 def export(

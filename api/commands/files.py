@@ -83,6 +83,16 @@ def _run(path: Path) -> ModuleType:
 
 
 @contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """A file that the user named is written inside. Raises UsageError `usage.file` where that can't be done."""
+    try:
+        yield
+    except OSError as e:
+        raise UsageError(f"can't write {path}: {e.strerror}", code="usage.file",
+                         hint="give the name of a file that can be written") from None  # fmt: skip
+
+
+@contextlib.contextmanager
 def running(path: Path) -> Iterator[None]:
     """The user's code runs inside: what it prints goes to stderr, and what it raises is told with file and line."""
     try:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.commands.targets import Target, UsageError, check_sizes, find_target
+from tilewright.commands.targets import Target, check_sizes, find_target
 from tilewright.kernels import Kernel
 from tilewright.lang.errors import ArgumentError
 from tilewright.lang.intervals import bounds
@@ -21,7 +21,7 @@ from tilewright.schedule.view import BufferFacts, LoopView
 if TYPE_CHECKING:
     from tilewright.hw import Account, Machine
 
-__all__ = ["BufferRow", "LoopRow", "Shown", "UsageError", "show"]
+__all__ = ["BufferRow", "LoopRow", "Shown", "show"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,7 @@ def show(
 def _account(t: Target, machine: Machine | str, sizes: Mapping[str, int], mode: str | None) -> Account:
     from tilewright.views.accounts import account_of, as_machine
 
-    s = Schedule(t.pipeline) if t.schedule is None else t.schedule
-    return account_of(s, as_machine(machine, s), sizes, mode or t.kernel.mode)
+    return account_of(t.start, as_machine(machine, t.start), sizes, mode or t.kernel.mode)
 
 
 def _buffer(b: BufferFacts, view: LoopView, p: Pipeline, sizes: Mapping[str, int] | None) -> BufferRow:

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.commands.account import machine_for
-from tilewright.commands.targets import UsageError, check_memory, check_scalars, check_sizes, find_target, too_large
+from tilewright.commands.targets import check_memory, check_scalars, check_sizes, find_target, too_large
 from tilewright.kernels import Kernel, check_mode
 from tilewright.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
     from tilewright.codegen.simulate import Simulation
     from tilewright.hw import Machine
-
-__all__ = ["UsageError", "simulate"]
 
 
 def simulate(

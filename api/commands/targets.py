@@ -31,11 +31,16 @@ class Target:
     schedule: Schedule | None
     schedule_name: str
 
+    @property
+    def start(self) -> Schedule:
+        """The schedule that is given, or an empty one."""
+        return Schedule(self.pipeline) if self.schedule is None else self.schedule
+
     def complete(self, mode: str | None = None) -> Schedule:
         """The whole schedule: what is given, and the default for what it leaves alone. Checked."""
         from tilewright.schedule.default import complete
 
-        full = complete(Schedule(self.pipeline) if self.schedule is None else self.schedule, mode or self.kernel.mode)
+        full = complete(self.start, mode or self.kernel.mode)
         full.check()
         return full
 

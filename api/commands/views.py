@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tilewright.views.explain import Explanation
     from tilewright.views.sweep import Sweep
 
-__all__ = ["UsageError", "compare", "explain", "sweep"]
+__all__ = ["compare", "explain", "sweep"]
 
 Named = str | Path | Kernel
 Scheduled = str | Path | Schedule | None
@@ -38,7 +38,7 @@ def explain(
 
     t = find_target(target, schedule, statics, dtypes)
     given, known = _checked(t, scalars, sizes)
-    return run(_scheduled(t), machine=machine, sizes=known, mode=check_mode(mode or t.kernel.mode), inputs=given)
+    return run(t.start, machine=machine, sizes=known, mode=check_mode(mode or t.kernel.mode), inputs=given)
 
 
 def compare(
@@ -68,7 +68,7 @@ def compare(
     given, known = _checked(first, scalars, sizes)
     options: dict[str, Any] = {"sizes": known, "mode": check_mode(mode or first.kernel.mode), "inputs": given}
     if len(machines) == 2:
-        return run(*machines, schedule=_scheduled(first), **options)
+        return run(*machines, schedule=first.start, **options)
     if not schedules:
         raise UsageError(
             "there is nothing to compare", code="usage.compare",
@@ -79,7 +79,7 @@ def compare(
         first, second = find_target(first.kernel, None, statics, dtypes), first
     names = (first.schedule_name, second.schedule_name)
     machine = machines[0] if machines else second.schedule.machine if second.schedule is not None else None
-    return run(_scheduled(first), _scheduled(second), machine=machine, names=names, **options)
+    return run(first.start, second.start, machine=machine, names=names, **options)
 
 
 def sweep(
@@ -102,7 +102,7 @@ def sweep(
     t = find_target(target, schedule, statics, dtypes)
     given, known = _checked(t, scalars, sizes)
     return run(
-        _scheduled(t), machine=machine, over=over, sizes=known, zipped=zipped, cost=cost,
+        t.start, machine=machine, over=over, sizes=known, zipped=zipped, cost=cost,
         mode=check_mode(mode or t.kernel.mode), inputs=given,
     )  # fmt: skip
 
@@ -111,10 +111,6 @@ def _two(schedules: Sequence[str | Path | Schedule]) -> tuple[Scheduled, Schedul
     """Two of what there is: one schedule is both, none the target's own."""
     first = schedules[0] if schedules else None
     return first, schedules[1] if len(schedules) > 1 else first
-
-
-def _scheduled(t: Target) -> Schedule:
-    return Schedule(t.pipeline) if t.schedule is None else t.schedule
 
 
 def _checked(

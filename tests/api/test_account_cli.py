@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tilewright import commands
+from tilewright import commands, machines
 from tilewright.hw.account import account_schema
 
 Run = Callable[..., tuple[int, str, str]]
@@ -98,6 +98,20 @@ def test_a_lock_of_another_run_and_a_bad_tolerance(run: Run, tmp_path: Path) -> 
     assert code == 2 and "the lock is on sizes" in err
     code, _, err = run("account", *TILED, "--check", lock, "--tolerance", "bites=1")
     assert code == 2 and "KIND is one of bytes" in err
+
+
+def test_a_lock_of_a_schedule_that_is_bound_to_a_machine_of_its_own(run: Run) -> None:
+    Path("own.toml").write_text(machines.like("toy", "own"))
+    Path("bound.py").write_text(
+        Path("program.py").read_text() + '\ndef bound():\n    return matmul.schedule(machine="own.toml")\n'
+    )
+    target = ("bound.py:matmul", "--schedule", "bound")
+    assert run("account", *target, "--size", "M=9,N=11,K=7", "--save", "own.lock")[0] == 0
+    code, out, err = run("account", *target, "--check", "own.lock")
+    assert code == 0 and "as locked" in out, err
+    # A lock is read whatever its editor puts in front.
+    Path("own.lock").write_text(Path("own.lock").read_text(), encoding="utf-8-sig")
+    assert run("account", *target, "--check", "own.lock")[0] == 0
 
 
 def test_save_and_check_exclude_each_other(run: Run) -> None:
