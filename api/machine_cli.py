@@ -98,14 +98,16 @@ def _check(args: argparse.Namespace) -> int:
     from tilewright import machines
 
     found = machines.problems(args.file)
+    machine = None if found else machines.load(Path(args.file))
+    remarks = [] if machine is None else machine.remarks
     if args.json:
         rows = [{"code": p.code, "line": p.where[0].line, "problem": p.message, "hint": p.hint} for p in found]
-        print(json.dumps({"file": args.file, "ok": not found, "problems": rows}, indent=2))
-    elif found:
+        print(json.dumps({"file": args.file, "ok": not found, "problems": rows, "remarks": remarks}, indent=2))
+    elif machine is None:
         print("\n".join(map(str, found)))
         print(f"{len(found)} problem{'s' * (len(found) > 1)}")
     else:
-        print(f"{args.file}: ok, machine {machines.load(Path(args.file)).name}")
+        print("\n".join([f"{args.file}: ok, machine {machine.name}", *(f"note: {remark}" for remark in remarks)]))
     return FAILED if found else GOOD
 
 

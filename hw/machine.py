@@ -102,6 +102,13 @@ class Machine:
         names = self.memory(one).name, self.memory(other).name
         return next((dma for dma in self.dmas if dma.connects(*names)), None)
 
+    @property
+    def remarks(self) -> list[str]:
+        """What is legal, and may not be meant: scratchpads that are filled by hand because no engine joins them."""
+        joined = {name for dma in self.dmas for pair in dma.joins for name in pair}
+        alone = [m.name for m in self.memories if m.kind == "scratchpad" and m.name not in joined]
+        return [f"no engine joins {name}: the cores copy to it and from it by hand" for name in alone]
+
     def __str__(self) -> str:
         from .render.machine_tables import machine_heading, machine_tables
 

@@ -32,6 +32,16 @@ def test_new_check_and_use(run: Run, folder: Path) -> None:
     assert tomllib.loads(printed)["name"] == "my-mine" == tw.machines.parse(printed).name
 
 
+def test_check_says_what_may_not_be_meant(run: Run, folder: Path) -> None:
+    text = tw.machines.like("toy", "mine")
+    start, end = text.index("# Engines join"), text.index("# Block operations")
+    (folder / "mine.toml").write_text(text[:start] + text[end:])
+    code, out, _ = run("machine", "check", "mine.toml")
+    note = "no engine joins spm: the cores copy to it and from it by hand"
+    assert (code, out.splitlines()) == (0, ["mine.toml: ok, machine mine", f"note: {note}"])
+    assert json.loads(run("machine", "check", "mine.toml", "--json")[1])["remarks"] == [note]
+
+
 def test_check_gives_all_problems(run: Run, folder: Path) -> None:
     text = tw.machines.like("toy").replace('"64 KiB"', '"64 kB"').replace('"dram", "spm"', '"dram", "spn"')
     (folder / "bad.toml").write_text(text, encoding="utf-8")
