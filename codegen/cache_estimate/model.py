@@ -31,12 +31,13 @@ class Footprints:
 
     root: Branch
     line: int
-    middles: dict[Access, dict[Node, int]] = field(default_factory=dict)
+    middles: dict[Access, dict[Node, np.ndarray]] = field(default_factory=dict)
+    terms: dict[tuple, np.ndarray] = field(default_factory=dict)
     found: dict[Part, dict[str, Lines]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for a, around in accesses(self.root):
-            self.middles[a] = {loop.var: loop.middle for loop in around}
+            self.middles[a] = {loop.var: np.asarray(loop.middle) for loop in around}
 
     def of(self, part: Part) -> Mapping[str, Lines]:
         """By tensor, in the middle iteration of the loops around `part`."""
@@ -56,7 +57,7 @@ class Footprints:
         if a.data:
             return self._anywhere(a, inside)
         within = {loop.var: loop.trips for loop in inside}
-        start = a.start + sum(step * middles[v] for v, step in a.steps.items() if v not in within)
+        start = a.start + sum(step * int(middles[v]) for v, step in a.steps.items() if v not in within)
         moving = {v for _, n in a.terms for v in variables(n) if v in within}
         axes = [(step, within[v]) for v, step in a.steps.items() if v in within and v not in moving]
         starts = np.array([start], np.int64)
@@ -67,14 +68,22 @@ class Footprints:
     def _terms(self, a: Access, moving: Mapping[Node, int]) -> np.ndarray:
         """What indices that are not linear add up to at the points of the loops inside, with what these loops add."""
         most = max(2, int(_GRID ** (1 / max(1, len(moving)))))
-        env: dict[Node, np.ndarray | int] = dict(self.middles[a])
+        env = dict(self.middles[a])
+        total = np.zeros((), np.int64)
         for k, (v, n) in enumerate(moving.items()):
             points = np.arange(n) if n <= most else np.unique(np.linspace(0, n - 1, most).astype(np.int64))
             env[v] = points.reshape([-1 if i == k else 1 for i in range(len(moving))])
-        values = evaluate([n for _, n in a.terms], {v: np.asarray(x) for v, x in env.items()})
-        total = sum(np.asarray(x) * factor for x, (factor, _) in zip(values, a.terms, strict=True))
-        total = total + sum(np.asarray(env[v]) * a.steps.get(v, 0) for v in moving)
-        return np.unique(np.asarray(total, np.int64))
+            total = total + env[v] * a.steps.get(v, 0)
+        for factor, n in a.terms:
+            total = total + self._term(n, env) * factor
+        return np.unique(total)
+
+    def _term(self, n: Node, env: Mapping[Node, np.ndarray]) -> np.ndarray:
+        """An index at some points; accesses beside each other have the same ones."""
+        key = (n, *((v, env[v].shape, env[v].tobytes()) for v in variables(n)))
+        if key not in self.terms:
+            self.terms[key] = evaluate([n], env)[0]
+        return self.terms[key]
 
     def _anywhere(self, a: Access, inside: tuple[Loop, ...]) -> Lines:
         """As many lines as so many accesses at random places touch, spread evenly."""

@@ -7,7 +7,7 @@ condition that differs from point to point is a fraction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,6 @@ from tilewright.lang.ir import Node, integer
 from tilewright.lang.types import index
 from tilewright.lang.values import index_value
 
-DATA = ("load", "load_if", "scalar")  # what is not known before a run
 _POINTS = 256  # of a condition or an index that is not linear
 
 
@@ -118,17 +117,17 @@ class _Builder:
 
     # Expressions ------------------------------------------------------------------------------------------------
 
-    def put_in(self, n: Node) -> Node:
+    def put_in(self, *roots: Node) -> tuple[Node, ...]:
         """Sizes and scalars as numbers, loop variables as their start plus the iteration."""
-        for leaf in ir.postorder([n]):
+        for leaf in ir.postorder(roots):
             if leaf.op in ("size", "scalar") and leaf.attr in self.env and leaf not in self.known:
                 value = self.env[leaf.attr]
                 self.known[leaf] = integer(int(value)) if leaf.dtype is index else ir.const(value, leaf.dtype)
-        return ir.substitute([n], self.known)[0]
+        return ir.substitute(roots, self.known)
 
     def number(self, n: Node, what: str) -> int:
-        n = self.put_in(n)
-        if any(ir.leaves([n], op) for op in DATA):
+        (n,) = self.put_in(n)
+        if _unknown([n]):
             raise _data(what)
         return int(index_value(n, self.middles))
 
@@ -138,10 +137,10 @@ class _Builder:
         return {v: rng.integers(0, max(1, n), _POINTS) for v, n in self.trips.items()}
 
     def fraction(self, condition: Node) -> float:
-        c = self.put_in(condition)
+        (c,) = self.put_in(condition)
         if c.op == "const":
             return float(c.attr)
-        if any(ir.leaves([c], op) for op in DATA):
+        if _unknown([c]):
             return 0.5
         (held,) = evaluate([c], self.points())
         return float(np.mean(held))
@@ -176,7 +175,7 @@ class _Builder:
         return [p for t in L.children(s) for p in self.parts(t, arena)]
 
     def loop(self, s: L.For, arena: int) -> list[Part]:
-        start = self.put_in(s.start)
+        (start,) = self.put_in(s.start)
         trips = self.number(simplify.sub(s.stop, s.start), f"the loop {s.var.attr} ends where data say")
         if trips <= 0:
             return []
@@ -190,35 +189,41 @@ class _Builder:
         return [Loop(s.var, trips, s.mode, body)] if body.parts else []
 
     def store(self, s: L.Store) -> list[Part]:
-        roots = [*s.values, *(i for _, i in s.targets)]
+        loads = [n for n in ir.postorder([*s.values, *(i for _, i in s.targets)]) if n.op in ("load", "load_if")]
+        reads = [(n.attr[0], n.args[-1]) for n in loads if n.attr[0] in self.driven]
+        writes = [(b, i) for b, i in s.targets if b in self.driven]
+        places = self.put_in(*(i for _, i in reads), *(i for _, i in writes))
         out: dict[Any, Access] = {}
-        for n in ir.postorder(roots):
-            if n.op in ("load", "load_if"):
-                a = self.access(n.attr[0], n.args[-1], False)
-                if a is not None:
-                    out.setdefault((a.tensor, a.start, tuple(a.steps.items()), a.terms), a)
-        stores = (self.access(b, i, True) for b, i in s.targets)
-        return [*out.values(), *(a for a in stores if a is not None)]
+        for (b, _), at in zip(reads, places, strict=False):
+            a = self.access(b, at, False)
+            out.setdefault((a.tensor, a.start, tuple(a.steps.items()), a.terms), a)
+        return [
+            *out.values(), *(self.access(b, at, True) for (b, _), at in zip(writes, places[len(reads) :], strict=True))
+        ]  # fmt: skip
 
-    def access(self, b: L.Buffer, at: Node, write: bool) -> Access | None:
-        if b not in self.driven:
-            return None
+    def access(self, b: L.Buffer, at: Node, write: bool) -> Access:
+        """An access at an index that has been put in."""
         size = b.dtype.bytes
-        coefs, const = simplify.linear(self.put_in(at))
+        coefs, const = simplify.linear(at)
         start = self.bases[b] + const * size
         steps = {v: c * size for v, c in coefs.items() if v in self.trips}
         terms = tuple((c * size, n) for n, c in coefs.items() if n not in self.trips)
-        data = any(ir.leaves([n], op) for _, n in terms for op in DATA)
+        data = _unknown([n for _, n in terms])
         name = b.name.removeprefix("out.")
         return Access(name, write, size, start, steps, () if data else terms, (), self.share, data, self.spans[b])
 
     def box(self, v: L.View, write: bool) -> Access | None:
-        a = self.access(v.buffer, v.first, write)
-        if a is None:
+        if v.buffer not in self.driven:
             return None
+        a = self.access(v.buffer, *self.put_in(v.first), write)
         n = [self.number(e, f"a box of {v.buffer.name} depends on data") for e in v.extents]
         steps = [self.number(e, f"a box of {v.buffer.name} depends on data") * a.size for e in v.steps]
         return replace(a, axes=tuple(zip(steps, n, strict=True)))
+
+
+def _unknown(nodes: Sequence[Node]) -> bool:
+    """Whether only a run says what these are."""
+    return any(n.op in ("load", "load_if", "scalar") for n in ir.postorder(nodes))
 
 
 def _data(reason: str) -> SimulationError:
