@@ -52,7 +52,7 @@ def _table(header: str, path: str, part: Any, origins: Mapping[str, Provenance])
 
 def _example(part: Any, field: dataclasses.Field[Any]) -> str:
     """A key that is left out, as a comment: with its default, or with something legal where there is none."""
-    examples = {"axes": {"x": 4, "y": 4}, "classes": {"div": 8.0}, "read_energy": 1.0, "write_energy": 1.0}
+    examples = {"axes": {"x": 4, "y": 4}, "classes": {"div": 8.0}, "outstanding": 4}
     value = field.default
     if value is None:
         value = (
