@@ -56,23 +56,39 @@ def turned(var: Node, body: L.Stmt, scope: Mapping[Key, Place]) -> L.Stmt:
     return body
 
 
-def spread_of(s: Storage, body: NestNode) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """The spatial loops inside of which a storage is used, where it lives around them: the extent of each, and how far an
-    index on each axis moves with it. Nothing where that is not the same for all uses, or not constant."""
-    found: set[tuple[tuple[int, tuple[int, ...]], ...] | None] = set()
-    stack: list[tuple[NestNode, tuple[LoopNode, ...]]] = [(body, ())]
+Spread = tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def spread_of(tensor: Tensor, component: int, body: NestNode, seen: frozenset[Key] = frozenset()) -> Spread:
+    """The spatial loops inside of which a buffer is used, where it lives around them: the extent of each, and how far an
+    index on each axis moves with it. Nothing where that is not the same for all uses, or not constant. A buffer that is
+    not used there, but copied to or from one that is, is spread like that one."""
+    key, seen = (tensor, component), seen | {(tensor, component)}
+    found: set[Spread | None] = set()
+    partners: dict[Key, None] = {}
+    stack: list[tuple[NestNode, tuple[LoopNode, ...], Mapping[Node, Node]]] = [(body, (), {})]
     while stack:
-        n, array = stack.pop()
+        n, array, moved = stack.pop()
+        if isinstance(n, LoopNode) and array:  # a loop of a copy starts where its box does
+            moved = {**moved, n.var: simplify.add(n.var, ir.substitute((n.start,), moved)[0])}
         if isinstance(n, LoopNode) and n.mode == "spatial":
             array = (*array, n)
-        if isinstance(n, Assign) and array:
-            loads = (m.args for m in ir.leaves((*n.indices, *n.values), "load") if m.attr == (s.tensor, s.component))
-            found |= {_moves(at, array) for at in (*loads, *((n.indices,) if n.tensor is s.tensor else ()))}
-        stack.extend((c, array) for c in children(n))
+        if isinstance(n, Assign):
+            loads = [m for m in ir.leaves((*n.indices, *n.values), "load") if m.attr == key]
+            uses = [m.args for m in loads] + ([n.indices] if n.tensor is tensor else [])
+            if array:
+                found |= {_moves(tuple(ir.substitute(at, moved)), array) for at in uses}
+            elif any(m in n.values and m.args == n.indices for m in loads):
+                partners[(n.tensor, component)] = None
+            elif n.tensor is tensor and len(n.values) > component and n.values[component].op == "load":
+                partners.update({n.values[component].attr: None} if n.values[component].args == n.indices else {})
+        stack.extend((c, array, moved) for c in children(n))
+    if not found:
+        found |= {x for k in partners if k not in seen and (x := spread_of(*k, body, seen))}
     return (found.pop() or ()) if len(found) == 1 else ()
 
 
-def _moves(indices: tuple[Node, ...], array: tuple[LoopNode, ...]) -> tuple[tuple[int, tuple[int, ...]], ...] | None:
+def _moves(indices: tuple[Node, ...], array: tuple[LoopNode, ...]) -> Spread | None:
     forms = [simplify.linear(i)[0] for i in indices]
     if any(x.var in ir.leaves((atom,), "var") for f in forms for atom in f if atom.op != "var" for x in array):
         return None
@@ -287,7 +303,7 @@ class _Flattener:
             extents = s.layout.extents(s.extents) if s.layout else s.extents
             strides = row_major(extents)
             size = simplify.mul(one_slot(s), integer(s.slots))
-            spread = spread_of(s, body) if self.staging else ()
+            spread = spread_of(s.tensor, s.component, body) if self.staging else ()
             own = integer(s.slots)
             for axis, e in enumerate(s.extents):
                 own = simplify.mul(own, simplify.sub(e, integer(sum(abs(c[axis]) * (n - 1) for n, c in spread))))
