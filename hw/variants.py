@@ -37,12 +37,10 @@ def figure_text(machine: Machine, name: str) -> str:
     """The value of a figure as a machine file writes it. Raises MachineError `machine.unknown-figure`."""
     part, key, entry = _find(machine, name)
     value = getattr(part, key)
-    field = _fields(machine, part)[key]
-    if value is None and field.default is None:
-        return "not said"
     if entry:
         return show_value(value[entry]).removesuffix(".0")
-    return field.metadata["kind"].write(value)
+    field = _fields(machine, part)[key]
+    return "not said" if value is None and field.default is None else field.metadata["kind"].write(value)
 
 
 def changed(machine: Machine, values: Mapping[str, Any]) -> Machine:
