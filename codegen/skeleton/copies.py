@@ -27,7 +27,9 @@ def add_up(m, copy):
     m[sums + L.A_RUNS] += m[copy + L.G_RUNS]
     m[sums + L.A_BURST] += m[copy + L.G_BURST]
     m[sums + L.A_SPLIT] += m[copy + L.G_SPLIT]
-    m[sums + L.A_TRANSFER] += m[copy + L.G_ISSUE] + m[copy + L.G_DATA] * m[L.ACTIVE] * width
+    data = m[copy + L.G_DATA] * m[L.ACTIVE] * width
+    m[sums + L.A_TRANSFER] += m[copy + L.G_ISSUE] + data
+    m[sums + L.A_DATA] += data
 
 
 def ready_to_load(m, source, target):

@@ -63,7 +63,7 @@ class _Body:
     engines: dict[int, None] = field(default_factory=dict)
     buffers: dict[int, int] = field(default_factory=dict)  # with flags: starts of copies depend on it
     inner: set[int] = field(default_factory=set)  # buffers that live inside
-    transfers: list[int] = field(default_factory=list)
+    copies: list[int] = field(default_factory=list)
     costs: bool = False
     events: bool = False
 
@@ -286,6 +286,7 @@ class _Encoder:
         for b in self.bodies:
             b.events = True
             b.channels[channel] = b.engines[s.engine] = None
+            b.copies.append(number)
         self.touches(s.source.buffer, 2 if s.asynchronous and not s.inward else 0)
         self.touches(s.target.buffer, 1 if s.asynchronous and s.inward else 0)
         sinks: list[int] = []
@@ -304,8 +305,6 @@ class _Encoder:
         record[L.D_SINKS], record[L.D_BOXES] = self.place(sinks), int(outer.buffer in self.hazards)
         record[L.D_SUMS] = self.new_sums(L.SUM_SIZE)
         self.copy_sums.append((s.section, record[L.D_SUMS]))
-        for b in self.bodies:
-            b.transfers.append(record[L.D_SUMS] + L.A_TRANSFER)
         staged = s.target.buffer if s.inward else s.source.buffer
         wait = PathItem("load" if s.inward else "store", s.section, staged)
         record[L.D_PATH] = self.new_path(wait, PathItem("issue", s.section, staged))
@@ -346,7 +345,7 @@ class _Encoder:
         record[L.L_BUFFERS] = self.place(w for b in outside for w in (b, body.buffers[b]))
         record[L.L_N_BUFFERS], record[L.L_N_TURNS] = len(outside), len(places)
         record[L.L_ROTATIONS] = self.place([-1] * len(places))
-        record[L.L_TRANSFERS], record[L.L_N_TRANSFERS] = self.place(body.transfers), len(body.transfers)
+        record[L.L_COPIES], record[L.L_N_COPIES] = self.place(body.copies), len(body.copies)
         record[L.L_RANGES] = self.room(L.MAX_RANGES * (3 + len(outside)))
         affected = self.graph.affected(body.var, [node for _, node, _, _ in body.checks])
         checks: dict[tuple[int, int, int, int], None] = {}

@@ -145,7 +145,7 @@ def read_result(encoded: Encoded, m: Sequence[int]) -> Result:
     engines = {c.section: c.engine for c in T.walk(t.tree) if isinstance(c, T.Copy)}
     for section, place in encoded.copy_sums:
         at = m[L.SUMS] + place
-        found = Copies(*m[at : at + L.SUM_SIZE])
+        found = Copies(*m[at : at + len(Copies.__slots__)])
         copies[section] = copies.get(section, Copies()) + found
         channels[(engines[section], encoded.copy_channels[section])] += found.transfer
     return Result(

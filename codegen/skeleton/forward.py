@@ -109,7 +109,7 @@ def turn_slots(m, buffer, turn):
 
 
 def skip_frame(m, at, saved, delta, times):
-    """Phases around: loads and stores of the iteration under way add up, its beginning moves if it is one of this loop."""
+    """Phases around: copies of the iteration under way add up, its beginning moves if it is one of this loop."""
     if m[L.SYNC] == 0 or m[L.FRAME] < 0:
         return
     place = accounts(m, at, saved) - frame_size(m)
@@ -117,7 +117,7 @@ def skip_frame(m, at, saved, delta, times):
     multiply(m, m[L.FRAME] + L.F_COUNT, place + L.F_COUNT, 1, times)
     for c in range(m[L.N_CHANNELS] + m[L.N_ENGINES]):
         now, then = m[L.FRAME] + L.F_LINES + L.F_LINE_SIZE * c, place + L.F_LINES + L.F_LINE_SIZE * c
-        multiply(m, now + L.F_LOADS, then + L.F_LOADS, 2, times)
+        multiply(m, now + L.F_LOADS, then + L.F_LOADS, 3, times)  # loads, stores, and the total
 
 
 def put_back(m, loop, saved):
@@ -249,10 +249,11 @@ def join_cores(m, loop):
         forget_boxes(m, m[m[at + L.L_BUFFERS] + L.TOUCH_SIZE * i])
     share = m[L.ACTIVE] // m[at + L.L_OUTER_ACTIVE]
     saved = accounts(m, at, m[at + L.L_FORK]) + m[at + L.L_C1] - m[at + L.L_C0]
-    for i in range(m[at + L.L_N_TRANSFERS]):
-        place = m[m[at + L.L_TRANSFERS] + i]
-        before = m[saved + place - m[at + L.L_S0]]
-        m[m[L.SUMS] + place] = before + (m[m[L.SUMS] + place] - before) // share
+    for i in range(m[at + L.L_N_COPIES]):
+        sums = m[m[L.COPIES] + L.COPY_SIZE * m[m[at + L.L_COPIES] + i] + L.D_SUMS]
+        for place in (sums + L.A_TRANSFER, sums + L.A_DATA):
+            before = m[saved + place - m[at + L.L_S0]]
+            m[m[L.SUMS] + place] = before + (m[m[L.SUMS] + place] - before) // share
     m[L.ACTIVE] = m[at + L.L_OUTER_ACTIVE]
     if m[at + L.L_MODE] == L.MODE_PARALLEL:
         m[L.PARALLEL] = 0

@@ -82,7 +82,7 @@ SINK_SIZE = 5
     L_CHANNELS, L_N_CHANNELS, L_ENGINES, L_N_ENGINES, L_BUFFERS, L_N_BUFFERS, L_WAITS,
     L_V, L_FIRST, L_END, L_RANGE_END, L_OUTER, L_KEY, L_N_RANGES, L_RANGES, L_ROTATIONS,
     L_SNAP, L_SNAP_SIZE, L_POWER, L_STEPS, L_FORK, L_CHUNK, L_POSITION, L_INERT, L_FRAME, L_OUTER_FRAME,
-    L_START_NODE, L_STOP_NODE, L_BEGAN, L_OUTER_ACTIVE, L_FORKED, L_TRANSFERS, L_N_TRANSFERS, L_N_TURNS,
+    L_START_NODE, L_STOP_NODE, L_BEGAN, L_OUTER_ACTIVE, L_FORKED, L_COPIES, L_N_COPIES, L_N_TURNS,
     L_RECORDS, L_RECORDED,
 ) = range(58)  # fmt: skip
 LOOP_SIZE = 58
@@ -112,9 +112,9 @@ WEIGHT_SIZE = 3
     D_SUMS, D_PATH, D_SECTION, D_BOXES, G_CONTEXT, G_DESCRIPTORS, G_BYTES, G_RUNS, G_BURST, G_SPLIT, G_ISSUE, G_DATA,
 ) = range(24)  # fmt: skip
 COPY_SIZE = 24
-# What a copy adds up: copies, descriptors, bytes, runs, bytes on the bus, split runs, ticks of the channel
-A_COPIES, A_DESCRIPTORS, A_BYTES, A_RUNS, A_BURST, A_SPLIT, A_TRANSFER = range(7)
-SUM_SIZE = 7
+# What a copy adds up: copies, descriptors, bytes, runs, bytes on the bus, split runs, ticks of the channel, of them of data
+A_COPIES, A_DESCRIPTORS, A_BYTES, A_RUNS, A_BURST, A_SPLIT, A_TRANSFER, A_DATA = range(8)
+SUM_SIZE = 8
 
 # Buffers: slots, the first of them, place of the drains on the path, and boxes being written
 B_SLOTS, B_FIRST, B_PATH, B_BOXES = range(4)
@@ -167,11 +167,13 @@ X_DONE, X_COPY, X_RANK, X_FIRST, X_DIMS = range(5)
 BOX_SIZE = X_DIMS + 2 * MAX_RANK
 BOXES_SIZE = BOXES_FIRST + (MAX_BOXES + 1) * BOX_SIZE
 
-# Phases of a ring loop: begun, how many, the work of the iteration before, intervals recorded until then; for each channel
-# (and then each engine) ticks of loads and of stores (of this iteration, of the one before, of the one before that)
-F_BEGAN, F_COUNT, F_WORK, F_MARK, F_LINES = range(5)
-F_LOADS, F_STORES, F_STORES_1, F_STORES_2, F_LATENCY, F_LOAD_NAME, F_STORE_NAME = range(7)
-F_LINE_SIZE = 7
+# Phases of a ring loop: begun, how many, the work of the iteration before, intervals recorded when this iteration began and
+# when the one before did; for each channel (and then each engine) ticks of this iteration's loads and stores, of all that
+# the loop's copies took of it before the iteration, of what the work of the iteration before took of it, and of the stores
+# of the one before and of the one before that
+F_BEGAN, F_COUNT, F_WORK, F_MARK, F_MARK_1, F_LINES = range(6)
+F_LOADS, F_STORES, F_TOTAL, F_TAKEN, F_STORES_1, F_STORES_2, F_LATENCY, F_LOAD_NAME, F_STORE_NAME = range(9)
+F_LINE_SIZE = 9
 PHASE_BARRIER, PHASE_LOAD, PHASE_STORE = range(3)
 
 # Intervals: track (compute, wait, or a channel's number from 2), section, start, end; of a wait its cause (in the order of

@@ -1,5 +1,6 @@
 """Rings between barriers: in a phase the loads of an iteration, the work of the one before and the stores of the one before
-that happen at once, then everybody waits for everybody. A loop of n iterations has n + 2 phases.
+that happen at once, then everybody waits for everybody. A loop of n iterations has n + 2 phases. Work may copy too
+(synchronously, or in phases of its own): a channel is taken by that, by the loads and by the stores in turn.
 """
 
 from tilewright.codegen.skeleton import layout as L
@@ -18,14 +19,23 @@ def begin_phases(m, loop):
     frame = m[at + L.L_FRAME]
     m[at + L.L_OUTER_FRAME] = m[L.FRAME]
     m[L.FRAME] = frame
-    m[frame + L.F_BEGAN], m[frame + L.F_COUNT], m[frame + L.F_WORK], m[frame + L.F_MARK] = (
-        m[L.CLOCK],
-        0,
-        0,
-        m[L.RECORDED],
-    )
+    m[frame + L.F_BEGAN], m[frame + L.F_COUNT], m[frame + L.F_WORK] = m[L.CLOCK], 0, 0
+    m[frame + L.F_MARK], m[frame + L.F_MARK_1] = m[L.RECORDED], m[L.RECORDED]
     for i in range(L.F_LINE_SIZE * (m[L.N_CHANNELS] + m[L.N_ENGINES])):
         m[frame + L.F_LINES + i] = 0
+    add_totals(m, loop)
+
+
+def add_totals(m, loop):
+    """Add what the copies of a loop have taken of each line since the program began."""
+    at = m[L.LOOPS] + L.LOOP_SIZE * loop
+    for i in range(m[at + L.L_N_COPIES]):
+        copy = m[L.COPIES] + L.COPY_SIZE * m[m[at + L.L_COPIES] + i]
+        sums = m[L.SUMS] + m[copy + L.D_SUMS]
+        engine = m[copy + L.D_ENGINE]
+        m[line_of(m, m[at + L.L_FRAME], m[copy + L.D_CHANNEL]) + L.F_TOTAL] += m[sums + L.A_TRANSFER]
+        if m[m[L.ENGINES] + L.ENGINE_SIZE * engine + L.N_CONTENTION] == L.FIFO:
+            m[line_of(m, m[at + L.L_FRAME], m[L.N_CHANNELS] + engine) + L.F_TOTAL] += m[sums + L.A_DATA]
 
 
 def add_to_phase(m, number):
@@ -57,10 +67,11 @@ def run_phase(m, frame, path, loads):
     for c in range(m[L.N_CHANNELS] + m[L.N_ENGINES]):
         line = line_of(m, frame, c)
         load, store = m[line + L.F_LOADS] * loads, m[line + L.F_STORES_2]
-        time = load + store
-        if time > 0:
+        time = load + store + m[line + L.F_TAKEN]
+        if load + store > 0:
             if c < m[L.N_CHANNELS]:
-                show_copies(m, frame, line, c, load, store)
+                shown = show_copies(m, frame, c, m[line + L.F_LOAD_NAME], m[frame + L.F_BEGAN], load)
+                show_copies(m, frame, c, m[line + L.F_STORE_NAME], shown, store)
             time += m[line + L.F_LATENCY]
         if time > longest:
             longest = time
@@ -76,13 +87,23 @@ def run_phase(m, frame, path, loads):
     return work + m[L.BARRIER]
 
 
-def show_copies(m, frame, line, channel, load, store):
-    """The intervals of a phase's copies, loads first."""
-    start = m[frame + L.F_BEGAN]
-    if load > 0:
-        record_copy(m, channel, m[line + L.F_LOAD_NAME], start, start + load, -1)
-    if store > 0:
-        record_copy(m, channel, m[line + L.F_STORE_NAME], start + load, start + load + store, -1)
+def show_copies(m, frame, channel, name, start, ticks):
+    """The intervals of a phase's copies from `start` on, where the work leaves their channel free; when they end."""
+    while ticks > 0:
+        end = start + ticks
+        taken = -1  # until when by the work
+        for i in range(m[frame + L.F_MARK_1], m[frame + L.F_MARK]):
+            interval = m[L.INTERVALS] + L.INTERVAL_SIZE * i
+            if m[interval + L.I_TRACK] == L.TRACK_CHANNEL + channel:
+                if m[interval + L.I_START] <= start < m[interval + L.I_END]:
+                    taken = m[interval + L.I_END]
+                elif start < m[interval + L.I_START]:
+                    end = min(end, m[interval + L.I_START])
+        if taken < 0:
+            record_copy(m, channel, name, start, end, -1)
+            ticks -= end - start
+        start = end if taken < 0 else taken
+    return start
 
 
 def end_phase(m, loop):
@@ -96,30 +117,49 @@ def end_phase(m, loop):
         interval = m[L.INTERVALS] + L.INTERVAL_SIZE * i
         m[interval + L.I_START] += time
         m[interval + L.I_END] += time
-    next_phase(m, frame, work, time)
+    next_phase(m, loop, work, time)
 
 
-def next_phase(m, frame, work, time):
+def next_phase(m, loop, work, time):
+    frame = m[m[L.LOOPS] + L.LOOP_SIZE * loop + L.L_FRAME]
     m[frame + L.F_WORK] = work
     m[frame + L.F_COUNT] += 1
     m[frame + L.F_BEGAN] += time
     m[L.CLOCK] = m[frame + L.F_BEGAN]
     hold_back(m)
-    m[frame + L.F_MARK] = m[L.RECORDED]
+    m[frame + L.F_MARK_1], m[frame + L.F_MARK] = m[frame + L.F_MARK], m[L.RECORDED]
     for c in range(m[L.N_CHANNELS] + m[L.N_ENGINES]):
         line = line_of(m, frame, c)
         m[line + L.F_STORES_2], m[line + L.F_STORES_1] = m[line + L.F_STORES_1], m[line + L.F_STORES]
-        m[line + L.F_LOADS], m[line + L.F_STORES] = 0, 0
+        m[line + L.F_TAKEN] = -(m[line + L.F_TOTAL] + m[line + L.F_LOADS] + m[line + L.F_STORES])
+        m[line + L.F_LOADS], m[line + L.F_STORES], m[line + L.F_TOTAL] = 0, 0, 0
+    add_totals(m, loop)
+    for c in range(m[L.N_CHANNELS] + m[L.N_ENGINES]):
+        line = line_of(m, frame, c)
+        m[line + L.F_TAKEN] += m[line + L.F_TOTAL]
 
 
 def hold_back(m):
     """What the core did in an iteration is done for the next one, although its time is the next phase's."""
+    for c in range(m[L.N_CHANNELS]):
+        no_later(m, m[L.CHANNELS] + L.CHANNEL_SIZE * c + L.H_END)
+    for e in range(m[L.N_ENGINES]):
+        engine = m[L.ENGINES] + L.ENGINE_SIZE * e
+        no_later(m, engine + L.N_BUS)
+        for k in range(m[engine + L.N_QUEUE]):
+            no_later(m, m[engine + L.N_DONE] + k)
     for s in range(m[L.N_SLOTS]):
-        slot = m[L.SLOTS] + L.SLOT_SIZE * s
-        m[slot + L.READY] = min(m[slot + L.READY], m[L.CLOCK])
-        m[slot + L.FREE] = min(m[slot + L.FREE], m[L.CLOCK])
-        m[slot + L.OUTER_READY] = min(m[slot + L.OUTER_READY], m[L.CLOCK])
-        m[slot + L.OUTER_FREE] = min(m[slot + L.OUTER_FREE], m[L.CLOCK])
+        for k in (L.READY, L.FREE, L.OUTER_READY, L.OUTER_FREE, L.BOX_FLOOR):
+            no_later(m, m[L.SLOTS] + L.SLOT_SIZE * s + k)
+    for b in range(m[L.N_BUFFERS]):
+        boxes = m[m[L.BUFFERS] + L.BUFFER_SIZE * b + L.B_BOXES]
+        if boxes >= 0:
+            for i in range(m[boxes + L.BOXES_COUNT]):
+                no_later(m, boxes + L.BOXES_FIRST + L.BOX_SIZE * i + L.X_DONE)
+
+
+def no_later(m, place):
+    m[place] = min(m[place], m[L.CLOCK])
 
 
 def end_phases(m, loop):
@@ -128,5 +168,5 @@ def end_phases(m, loop):
     frame = m[at + L.L_FRAME]
     if m[frame + L.F_COUNT] > 0:
         for _ in range(2):
-            next_phase(m, frame, 0, run_phase(m, frame, m[L.PATH] + m[at + L.L_WAITS], 0))
+            next_phase(m, loop, 0, run_phase(m, frame, m[L.PATH] + m[at + L.L_WAITS], 0))
     m[L.FRAME] = m[at + L.L_OUTER_FRAME]

@@ -181,7 +181,8 @@ def same_frame(m, at, saved, delta):
     for c in range(m[L.N_CHANNELS] + m[L.N_ENGINES]):
         now, then = m[L.FRAME] + L.F_LINES + L.F_LINE_SIZE * c, place + L.F_LINES + L.F_LINE_SIZE * c
         if (
-            m[now + L.F_STORES_1] != m[then + L.F_STORES_1]
+            m[now + L.F_TAKEN] != m[then + L.F_TAKEN]
+            or m[now + L.F_STORES_1] != m[then + L.F_STORES_1]
             or m[now + L.F_STORES_2] != m[then + L.F_STORES_2]
             or m[now + L.F_LATENCY] != m[then + L.F_LATENCY]
         ):

@@ -106,6 +106,15 @@ class Slot:
     outer_reads: list = field(default_factory=list)
 
 
+@dataclass(eq=False)
+class Frame:
+    """What an iteration between barriers takes of lines: (0, engine, channel), or (1, engine, 0) where data are serial."""
+
+    loads: Counter = field(default_factory=Counter)
+    stores: Counter = field(default_factory=Counter)
+    others: Counter = field(default_factory=Counter)  # (line, section): copies that are part of the work
+
+
 @dataclass
 class Machine:
     clock: int = 0
@@ -151,7 +160,7 @@ class Naive:
         self.section = None
         self.costs: Counter = Counter()
         self.latency = 0
-        self.frames: list = []
+        self.frames: list[Frame] = []
         self.steps = 0
         steps = [s for s in T.walk(table.tree) if isinstance(s, T.Copy)]
         self.channel: dict[int, tuple[int, int]] = {}
@@ -275,6 +284,7 @@ class Naive:
         share = len(trips) if s.mode == T.SPATIAL else min(len(trips), self.table.cores)
         self.active *= share
         transfers = {k: c["transfer"] for k, c in self.copies.items()}
+        others = [Counter(f.others) for f in self.frames]
         ends = []
         for chunk in self.chunks(s, trips):
             self.m = copy.deepcopy(start)
@@ -289,6 +299,9 @@ class Naive:
         for k, c in self.copies.items():
             old = transfers.get(k, 0)
             c["transfer"] = old + (c["transfer"] - old) // share
+        for frame, before in zip(self.frames, others, strict=True):
+            for k, n in frame.others.items():
+                frame.others[k] = before[k] + (n - before[k]) // share
         slowest = max(ends, key=lambda m: m.clock)  # the first of them
         joined = self.m = copy.deepcopy(slowest)
         for m in ends:
@@ -321,18 +334,22 @@ class Naive:
     def phases(self, s: T.Loop, trips: range) -> None:
         n = len(trips)
         begin = self.m.clock
-        loads, stores, work = [], [], []
-        times = []
+        frames: list[Frame] = []
+        work: list[int] = []
+        times: list[int] = []
 
         def phase(p: int) -> None:
             """Phase p: all that it needs is known."""
             c = work[p - 1] if 1 <= p <= n else 0
             longest, cause = 0, "load"
-            load = loads[p] if p < n else Counter()
-            store = stores[p - 2] if p >= 2 else Counter()
-            for line in sorted(set(load) | set(store)):
-                time = load[line] + store[line]
-                if time:
+            load = frames[p].loads if p < n else Counter()
+            store = frames[p - 2].stores if p >= 2 else Counter()
+            other: Counter = Counter()
+            for (line, _), ticks in frames[p - 1].others.items() if 1 <= p <= n else ():
+                other[line] += ticks
+            for line in sorted({*load, *store, *other}):
+                time = load[line] + store[line] + other[line]
+                if load[line] or store[line]:
                     time += self.table.engines[line[1]].latency
                 if time > longest:
                     longest, cause = time, "load" if load[line] >= store[line] else "store"
@@ -345,11 +362,9 @@ class Naive:
             self.env[s.var.attr] = i
             self.m.clock = begin + sum(times)
             at = self.m.clock
-            self.frames.append((Counter(), Counter()))
+            self.frames.append(Frame())
             self.step(s.body)
-            load, store = self.frames.pop()
-            loads.append(load)
-            stores.append(store)
+            frames.append(self.frames.pop())
             work.append(self.m.clock - at)
             phase(p)
             self.hold_back(begin + sum(times))
@@ -363,6 +378,10 @@ class Naive:
             for events in (slot.tile_writes, slot.outer_writes, slot.tile_uses, slot.outer_reads):
                 for e in events:
                     e.done = min(e.done, now)
+        m = self.m
+        for times in (m.ends, m.bus, m.floors):
+            times.update({k: min(t, now) for k, t in times.items()})
+        m.done = {e: [min(t, now) for t in times] for e, times in m.done.items()}
 
     # Sections
 
@@ -440,13 +459,18 @@ class Naive:
         counts.update(found | {"copies": 1, "transfer": occupied})
         e, channel = self.channel[s.section]
         asynchronous = s.asynchronous
-        if self.table.sync == "barrier" and asynchronous:
-            if self.frames:
-                lines = self.frames[-1][0 if s.inward else 1]
-                lines[(0, e, channel)] += occupied
-                if engine.contention == "fifo":
-                    lines[(1, e, 0)] += occupied - issue
-                return
+        phased = self.table.sync == "barrier" and asynchronous and bool(self.frames)
+        lines = {(0, e, channel): occupied}
+        if engine.contention == "fifo":
+            lines[(1, e, 0)] = occupied - issue
+        for frame in self.frames:
+            if phased and frame is self.frames[-1]:
+                (frame.loads if s.inward else frame.stores).update(lines)
+            else:
+                frame.others.update({(line, s.section): ticks for line, ticks in lines.items()})
+        if phased:
+            return
+        if self.table.sync == "barrier":
             asynchronous = False
         source, target = (
             self.slot(

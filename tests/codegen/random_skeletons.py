@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -206,8 +206,8 @@ class _Making:
 
 
 @st.composite
-def tables(draw: st.DrawFn, barrier: bool = False, cores: bool = True) -> T.Table:
-    """A table of up to three levels of rings."""
+def tables(draw: st.DrawFn, barrier: bool = False, cores: bool = True, copies: bool = False) -> T.Table:
+    """A table of up to three levels of rings. `copies`: nothing takes time but those of a single channel."""
     engines = tuple(
         T.Engine(
             f"dma{k}", draw(st.integers(1, 2)), draw(st.sampled_from([0, 0, 1, 3])), draw(st.sampled_from([0, 0, 2, 20])),
@@ -216,11 +216,13 @@ def tables(draw: st.DrawFn, barrier: bool = False, cores: bool = True) -> T.Tabl
         )
         for k in range(draw(st.integers(1, 2)))
     )  # fmt: skip
+    if copies:
+        engines = (replace(engines[0], channels=1, latency=0),)
     m = _Making(draw, barrier, engines, cores=cores)
     m.resources = tuple(
         T.Resource(f"r{k}", draw(st.sampled_from([T.MACHINE, T.CORE, T.ELEMENT])),
                    draw(st.sampled_from([T.BUSY, T.BUSY, T.CONFLICT])))
-        for k in range(draw(st.integers(0, 3)))
+        for k in range(0 if copies else draw(st.integers(0, 3)))
     )  # fmt: skip
     m.buffers += [T.Buffer("X", "main"), T.Buffer("Y", "main")]
     tree = m.items([], [(0, None), (1, None)], [], draw(st.integers(1, 3)))
@@ -229,7 +231,8 @@ def tables(draw: st.DrawFn, barrier: bool = False, cores: bool = True) -> T.Tabl
     units = (T.UnitCost("unit", 0, (a, b), interval, draw(st.integers(0, 4))),) if m.resources else ()
     return T.Table(
         tree, tuple(m.counters), m.resources, tuple(m.sections), tuple(m.buffers), engines, units,
-        draw(st.integers(1, 3)), "barrier" if barrier else "decoupled", draw(st.integers(0, 4)), draw(st.integers(0, 3)),
+        draw(st.integers(1, 3)), "barrier" if barrier else "decoupled", 0 if copies else draw(st.integers(0, 4)),
+        draw(st.integers(0, 3)),
     )  # fmt: skip
 
 

@@ -55,9 +55,38 @@ def test_the_plain_walk_is_the_naive_model(table, sizes):
     check_naive(table, sizes)
 
 
-@given(tables(barrier=True, cores=False), values)
+@given(tables(barrier=True), values)
+@settings(max_examples=80)
 def test_phases_are_those_of_the_naive_model(table, sizes):
     check_naive(table, sizes)
+
+
+def lines(table: T.Table, found: Result) -> list[int]:
+    """Ticks of what only one can have at a time: channels, the bus where an engine's data are serial, resources."""
+    engines = {s.section: s.engine for s in T.walk(table.tree) if isinstance(s, T.Copy)}
+    buses = [0] * len(table.engines)
+    for section, c in found.copies.items():
+        engine = table.engines[engines[section]]
+        if engine.contention == "fifo":
+            buses[engines[section]] += c.transfer - c.descriptors * engine.issue
+    return [*found.channels.values(), *buses, *found.used, found.busy]
+
+
+@given(st.booleans().flatmap(tables), values)
+@settings(max_examples=60)
+def test_nothing_is_at_two_things_at_once(table, sizes):
+    """Copies that run ahead and copies that the core waits for, in rings in rings, on cores."""
+    for forward in (True, False):
+        found = run(table, sizes, forward=forward)
+        assert found.total >= max(lines(table, found))
+
+
+@given(st.booleans().flatmap(lambda b: tables(b, cores=False, copies=True)), values)
+@settings(max_examples=60)
+def test_a_machine_that_only_copies_takes_as_long_as_its_channel(table, sizes):
+    for forward in (True, False):
+        found = run(table, sizes, forward=forward)
+        assert found.total == sum(found.channels.values())
 
 
 @given(tables(), values)

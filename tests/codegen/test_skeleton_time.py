@@ -29,13 +29,17 @@ def stream(
     engine: T.Engine = ENGINE,
     sync: str = "decoupled",
     barrier: int = 0,
+    alone: int = 0,
 ) -> T.Table:
-    """N tiles that are loaded, worked on and stored; a byte is a tick, and so is a unit of work."""
+    """N tiles that are loaded, worked on and stored; a byte is a tick, and so is a unit of work. The core waits for a load
+    of `alone` more bytes before it works."""
     buffers = (
         T.Buffer("X", "main"),
         T.Buffer("Y", "main"),
         T.Buffer("x", "l1", slots_in),
         T.Buffer("y", "l1", slots_out),
+        T.Buffer("Z", "main"),
+        T.Buffer("z", "l1"),
     )
     out = 2 if in_place else 3
 
@@ -50,13 +54,17 @@ def stream(
 
     uses = (T.Use(2, slot(2), True, in_place), *(() if in_place else (T.Use(3, slot(3), False, True),)))
     items = (copy(0, 0, 2, load, True), T.Compute(1, uses, T.Charge(0, integer(work))), copy(2, 1, out, store, False))
+    if alone:
+        whole = (T.Side(b, None, integer(0), (integer(1),), 1) for b in (4, 5))
+        items = (T.Copy(3, *whole, (integer(alone),), False, 0, True, 1, 1), *items)
     loop: T.Step = T.Loop(I, integer(0), size("N"), T.SERIAL, T.Sequence(items), None, None, True)
     for b in {2, out}:
         loop = T.Life(b, loop)
     counters = (T.Counter("work", 1, ((0, 1),)),)
     return T.Table(
-        loop, counters, (T.Resource("ops"),), ("load", "work", "store"), buffers, (engine,), sync=sync, barrier=barrier
-    )
+        loop, counters, (T.Resource("ops"),), ("load", "work", "store", "alone"), buffers, (engine,), sync=sync,
+        barrier=barrier,
+    )  # fmt: skip
 
 
 def total(table: T.Table, n: int) -> int:
@@ -111,6 +119,45 @@ def test_a_barrier_between_phases(load, work, store, n, barrier):
         max((load if p < n else 0) + (store if p >= 2 else 0), work if 1 <= p <= n else 0) for p in range(n + 2)
     ]  # fmt: skip
     assert total(single, n) == sum(phases) + (n + 2) * barrier
+
+
+@given(TIMES, TIMES, TIMES, TIMES, TILES, st.integers(1, 3), st.integers(0, 30))
+def test_a_copy_of_the_work_has_its_turn_on_the_channel(load, work, store, alone, n, channels, latency):
+    """Of one channel, the loads' (as it is of two), or none of the others'."""
+    engine = replace(ENGINE, channels=channels, latency=latency)
+    table = stream(load, work, store, engine=engine, sync="barrier", barrier=2, alone=alone)
+    done = alone + latency + work  # the work of an iteration
+    taken = [alone if channels < 3 else 0, alone if channels == 1 else 0]  # of the loads' channel and of the stores'
+
+    def phase(p: int) -> int:
+        loads, stores, works = load * (p < n), store * (p >= 2), 1 <= p <= n
+        if channels == 1:
+            lines = [loads + stores + taken[0] * works]
+        else:
+            lines = [loads and loads + taken[0] * works, stores and stores + taken[1] * works]
+        return max([done * works, *(t + latency for t in lines if t)])
+
+    assert total(table, n) == sum(phase(p) + 2 for p in range(n + 2))
+
+
+@given(TIMES, st.integers(1, 20), st.integers(0, 30), st.integers(0, 9))
+def test_what_is_done_in_an_iteration_is_done_for_the_next(length, n, latency, barrier):
+    """The core reads a box, then writes it, while a ring is drained to the same buffer."""
+
+    def side(b: int, first: int = 0, slot: ir.Node | None = None) -> T.Side:
+        return T.Side(b, slot, integer(first), (integer(1),), 1)
+
+    turn = simplify.mod(I, integer(2))
+    copies = (
+        T.Copy(0, side(0), side(1), (integer(length),), False, 0, True, 1, 1),
+        T.Copy(1, side(1), side(0), (integer(length),), False, 0, False, 1, 1),
+        T.Copy(2, side(2, 0, turn), side(0, 1024), (integer(length),), True, 0, False, 1, 1),
+    )
+    loop = T.Loop(I, integer(0), size("N"), T.SERIAL, T.Sequence(copies), None, None, True)
+    buffers = (T.Buffer("Y", "main"), T.Buffer("y", "l1"), T.Buffer("ring", "l1", 2))
+    table = T.Table(T.Life(2, loop), (), (), ("read", "write", "drain"), buffers,
+                    (replace(ENGINE, channels=3, latency=latency),), sync="barrier", barrier=barrier)  # fmt: skip
+    assert total(table, n) == n * 2 * (length + latency) + length + latency + (n + 2) * barrier
 
 
 @given(TIMES, TIMES, TIMES, TILES, st.integers(1, 2), st.integers(0, 30))
