@@ -11,20 +11,11 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
+from benchmarks.small import matmul
 from tilewright.hw import Cache, Machine, load_machine
 
-M, N, K, H, W = tw.sizes("M N K H W")
+H, W = tw.sizes("H W")
 LEVELS = ("L1", "L2")
-
-
-@tw.kernel
-def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
-    i, j = tw.vars("i j")
-    k = tw.rdom(k=K)
-    C = tw.func("C")
-    C[i, j] = 0.0
-    C[i, j] += A[i, k] * B[k, j]
-    return C[:M, :N]
 
 
 @tw.kernel

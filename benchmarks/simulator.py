@@ -97,7 +97,7 @@ def _rate(name: str, case: Callable[[], tuple[Any, Any, dict[str, int]]], rounds
 
 
 def _plain_matmul() -> tuple[Any, Any, dict[str, int]]:
-    from benchmarks.cache_ranks import matmul
+    from benchmarks.small import matmul
 
     s = matmul.schedule()
     s["C.init"].unscheduled()
@@ -106,7 +106,7 @@ def _plain_matmul() -> tuple[Any, Any, dict[str, int]]:
 
 
 def _tiles() -> tuple[Any, Any, dict[str, int]]:
-    from benchmarks.cache_ranks import matmul
+    from benchmarks.small import matmul
 
     return matmul, None, {"M": 1024, "N": 1024, "K": 1024}
 
@@ -120,7 +120,7 @@ def _plain_stencil() -> tuple[Any, Any, dict[str, int]]:
 
 
 def _estimate(rounds: int) -> Figure:
-    from benchmarks.cache_ranks import matmul
+    from benchmarks.small import matmul
 
     s = matmul.schedule()
     update = s["C.update"].tile("i", "j", "io", "jo", "ii", "ji", 64, 64).split("k", "ko", "ki", 64)

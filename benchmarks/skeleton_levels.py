@@ -74,7 +74,7 @@ SCHEDULE = """schedule matmul
 
 def levels() -> tuple[Any, Any, Any]:
     """Kernel, schedule and machine: tiles of 256, 64 and 16, one copy of A and of B for each of 262,144 blocks."""
-    from benchmarks.cache_ranks import matmul
+    from benchmarks.small import matmul
     from tilewright.hw import parse_machine
     from tilewright.schedule.schedule import parse_schedule
 

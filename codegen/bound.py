@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.tidy import logic
-from tilewright.lang import ir
+from tilewright.lang import ir, simplify
 from tilewright.lang.ir import Node, integer
 
 
@@ -26,7 +25,7 @@ def bound(p: L.Program, sizes: Mapping[str, int]) -> L.Program:
     def one(n: Node, args: tuple[Node, ...]) -> Node:
         if n.op in ("load", "load_if") and n.attr[0] in buffers:
             return ir.node(n.op, n.dtype, args, (buffers[n.attr[0]], n.attr[1]))
-        return env[n] if n in env else logic(ir.rebuild(n, args))
+        return env[n] if n in env else simplify.logic(ir.rebuild(n, args))
 
     def values(roots: tuple[Node, ...]) -> tuple[Node, ...]:
         return ir.transform(roots, one, memo)

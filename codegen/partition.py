@@ -332,14 +332,4 @@ def assume(s: L.Stmt, true: frozenset[Node]) -> L.Stmt:
 def _simpler(n: Node, args: tuple[Node, ...]) -> Node:
     if n.op == "load_if" and args[0] is ir.TRUE:
         return ir.node("load", n.dtype, args[1:], n.attr)
-    if not n.dtype.is_bool:
-        return ir.rebuild(n, args)
-    if n.op == "not" and args[0].op == "const":
-        return ir.FALSE if args[0].attr else ir.TRUE
-    if n.op == "and":
-        return simplify.conjunction(*args)
-    if n.op == "or":
-        if ir.TRUE in args:
-            return ir.TRUE
-        return args[1] if args[0] is ir.FALSE else args[0] if args[1] is ir.FALSE else ir.rebuild(n, args)
-    return ir.rebuild(n, args)
+    return simplify.logic(ir.rebuild(n, args))

@@ -187,11 +187,9 @@ def _values(roots: tuple[Node, ...], at: _Scope) -> tuple[Node, ...]:
         made = ir.rebuild(n, args)
         if made.op == "add" and made.dtype is index:
             return _drawn_in(made)
-        if made.op in ("and", "or", "not"):
-            return logic(made)
         if made.op in COMPARISONS and made.args[0].dtype is index:
             return _decided(made, at)
-        return made
+        return simplify.logic(made)
 
     return ir.transform(roots, one, at.made)
 
@@ -210,20 +208,6 @@ def _drawn_in(n: Node) -> Node:
 
 def _size(n: Node) -> int:
     return sum(1 for _ in ir.postorder((n,)))
-
-
-def logic(n: Node) -> Node:
-    """A conjunction, disjunction or negation of bools of which some are known."""
-    if n.op == "not":
-        return ir.node("const", n.dtype, (), not n.args[0].attr) if n.args[0].op == "const" and n.dtype.is_bool else n
-    if n.op not in ("and", "or") or not n.dtype.is_bool:
-        return n
-    a, b = n.args
-    deciding = n.op == "or"
-    for x, other in ((a, b), (b, a)):
-        if x.op == "const":
-            return x if x.attr is deciding else other
-    return n
 
 
 def _decided(c: Node, at: _Scope) -> Node:

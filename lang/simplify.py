@@ -332,6 +332,20 @@ def conjunction(a: Node, b: Node) -> Node:
     return node("and", bool_, (a, b))
 
 
+def logic(n: Node) -> Node:
+    """An and, or or not of bools with the trivial cases gone; any other node as it is."""
+    if n.op not in ("and", "or", "not") or not n.dtype.is_bool:
+        return n
+    if n.op == "and":
+        return conjunction(*n.args)
+    if n.op == "not":
+        return n if n.args[0].op != "const" else FALSE if n.args[0].attr else TRUE
+    a, b = n.args
+    if a is TRUE or b is TRUE:
+        return TRUE
+    return b if a is FALSE else a if b is FALSE else n
+
+
 _BINARY = {
     "add": add, "sub": sub, "mul": mul, "floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum,
 }  # fmt: skip

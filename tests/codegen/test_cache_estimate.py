@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilewright as tw
-from benchmarks.cache_ranks import matmul, ranks, spearman, stencil
+from benchmarks.cache_ranks import ranks, spearman, stencil
+from benchmarks.small import matmul
 from tests.codegen.recorded_accesses import machine
 from tests.codegen.test_cpu_caches import cache
 from tests.schedule.algorithms import ALL
