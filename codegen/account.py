@@ -12,8 +12,10 @@ from tilewright.codegen.intervals import intervals
 from tilewright.codegen.lines import Costs, lines
 from tilewright.codegen.prepared import Prepared, prepare
 from tilewright.codegen.skeleton.engine import Result
-from tilewright.hw import Account, CopyStream, Footprint, Machine, Stall, Time, Use
+from tilewright.hw import Account, CopyStream, Footprint, Machine, Region, Stall, Time, Use
+from tilewright.hw.account import NO_TIME
 from tilewright.hw.cache_counts import Level
+from tilewright.hw.roofline import missing_rates, no_rate
 from tilewright.hw.timing import TICKS
 from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.pipeline import Pipeline
@@ -61,7 +63,7 @@ def assembled(
     return Account(
         p.name, machine.name, {n: env[n] for n in p.sizes}, rows, found, (*streams, *hands), done, regions,
         assemble.tensors(p, env), caches, None, assemble.energy(rows, done, machine), source,
-        assemble.notes(counted, hands, done),
+        assemble.notes(hands),
     )  # fmt: skip
 
 
@@ -81,8 +83,16 @@ def _streams(c: Counted, result: Result, of: Mapping[str, str]) -> Iterator[Copy
 
 
 def timed(a: Account, prepared: Prepared, result: Result, env: Mapping[str, Any], sync: str | None) -> Account:
-    """An account with the time that a result says."""
+    """An account with the time that a result says, and notes on what that does not know.
+
+    There is none where it would leave operations out because the machine has no rate for their type.
+    """
     table, machine = prepared.table, prepared.machine
+    if unrated := missing_rates(a.operations, machine):
+        return replace(a, notes=(*a.notes, f"{NO_TIME}: {no_rate(unrated, machine)}"))
+    notes = a.notes
+    if machine.caches and any(r.kind == "compute" and _moved(r, machine.main.name) for r in a.regions):
+        notes += (f"time knows no caches: every access to {machine.main.name} takes its bandwidth",)
     names = table.sections
     stalls = tuple(
         Stall(w.cause, "" if w.section is None else names[w.section],
@@ -97,8 +107,13 @@ def timed(a: Account, prepared: Prepared, result: Result, env: Mapping[str, Any]
         lines(prepared.outline, costs, [live for _, live in prepared.points(env)]),
         intervals(result.intervals, prepared.program, table, machine, env),
     )  # fmt: skip
-    a = replace(a, time=made)
-    return replace(a, time=replace(made, bound=a.roofline(machine).whole.cycles))
+    a = replace(a, time=made, notes=notes)
+    bound = replace(a, caches=()).roofline(machine).whole.cycles
+    return replace(a, time=replace(made, bound=bound))
+
+
+def _moved(r: Region, memory: str) -> int:
+    return r.read.get(memory, 0) + r.written.get(memory, 0)
 
 
 __all__ = ["account", "assembled", "of_skeleton", "timed"]

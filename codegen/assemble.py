@@ -232,10 +232,7 @@ def energy(rows: Sequence[Traffic], done: Mapping[str, int], machine: Machine) -
     return out
 
 
-def notes(c: Counted, hands: Sequence[CopyStream], done: Mapping[str, int]) -> tuple[str, ...]:
-    """What a reader of the account must know."""
+def notes(hands: Sequence[CopyStream]) -> tuple[str, ...]:
+    """What a reader of the counts must know."""
     out = [f"{h.name} is copied by the cores from {h.source} to {h.target}: {h.reason}" for h in hands]
-    rated = {*c.machine.compute.ops, *(u.name for u in c.machine.units)}
-    unrated = [name for name in done if name not in rated]
-    out += [f"{c.machine.name} has no rate of operations on {name}: their time is not counted" for name in unrated]
     return tuple(dict.fromkeys(out))

@@ -143,7 +143,7 @@ def cycles(compute: Compute, did: Operations, lanes: int, spatial: bool) -> Frac
     """
     total = Fraction(0)
     for kind, name, n in did:
-        rate = compute.ops.get(name)
+        rate = compute.rate(name)
         if rate is None:
             continue
         width = compute.lanes(as_dtype(name).bytes)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     from .annotated import AnnotatedNest
+NO_TIME = "there is no time"  # how a note begins that says why
 
 FORMAT, VERSION = "tilewright-account", 1  # of the JSON
 
@@ -213,6 +214,11 @@ class Account:
         for row in self.traffic:
             if row.memory == memory and tensor in (None, row.tensor):
                 total = total + row
+    @property
+    def untimed(self) -> str:
+        """Why a run for which time was asked for has none; nothing where there is one, or nobody asked."""
+        return next((note for note in self.notes if note.startswith(NO_TIME)), "")
+
         return total
 
     @property

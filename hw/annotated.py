@@ -70,7 +70,8 @@ class AnnotatedNest:
         if self.account.time is None:
             raise SimulationError(
                 f"this account of {self.account.kernel} has no time, and so no annotated nest",
-                code="simulation.no-time", where=user_location(), hint="ask for it: kernel.account(..., time=True)",
+                code="simulation.no-time", where=user_location(),
+                hint=self.account.untimed or "ask for it: kernel.account(..., time=True)",
             )  # fmt: skip
 
     @property

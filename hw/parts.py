@@ -159,7 +159,9 @@ class Compute:
     """The arithmetic of the machine."""
 
     ops: Mapping[str, float] = f.figure(
-        f.RATES, about="operations a cycle of the whole machine for each element type; a fused multiply-add is two"
+        f.RATES,
+        about="operations a cycle of the whole machine for each element type (unsigned ones that are not named go as fast "
+        "as signed ones); a fused multiply-add is two",
     )
     vector_bytes: int = f.figure(f.POWER_OF_TWO, 8, about="width of a vector register")
     cores: int = f.figure(f.COUNT, 1, about="cores that parallel loops are dealt to")
@@ -176,6 +178,12 @@ class Compute:
         about="how cores and copies meet: by tokens, or all of them at a barrier",
     )  # fmt: skip
     barrier: float = f.figure(f.CYCLES, 0.0, about="what a barrier takes")
+
+    def rate(self, dtype: str) -> float | None:
+        """Operations a cycle on an element type. An unsigned type that `ops` does not name has the rate of the signed one
+        of its width."""
+        found = self.ops.get(dtype)
+        return self.ops.get(f"i{dtype[1:]}") if found is None and dtype.startswith("u") else found
 
     def lanes(self, element_bytes: int) -> int:
         """Elements of this size in one vector register (at least one)."""

@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from .account import Account, CopyStream, Region
+from .cache_counts import Level
+from .errors import AccountError
+from .fields import ELEMENT_TYPES
 from .machine import Machine
 from .parts import Dma, Memory
 
@@ -49,7 +52,8 @@ class Roof:
 class Bound:
     """One section, or the whole run: its operations, the cycles that they take at least, and the roofs over its bytes.
 
-    `kind` is whole, compute or copy; `took` is the simulated time, None where time was not simulated.
+    `kind` is whole, compute or copy; `took` is the simulated time, None where time was not simulated, or caches were, which
+    time does not know.
     """
 
     name: str
@@ -169,16 +173,25 @@ def _finite(x: float) -> float | None:
 
 
 def roofline(account: Account, machine: Machine) -> Roofline:
-    """The roofline of an account on the machine that it was made with."""
+    """The roofline of an account on the machine that it was made with.
+
+    Where caches were simulated, main memory has the traffic that gets through; of a section it is only known what comes to
+    the first level. Raises AccountError `account.rate` where the machine has no rate for some of the operations.
+    """
+    if unrated := missing_rates(account.operations, machine):
+        raise AccountError(
+            f"there is no roofline: {no_rate(unrated, machine)}", code="account.rate",
+            hint=f"a machine whose [compute] ops has {unrated[0]}",
+        )  # fmt: skip
     units: dict[str, float] = {}
     for region in account.regions:
         for unit, cycles in region.units.items():
             units[unit] = units.get(unit, 0.0) + cycles
-    took = None if account.time is None else account.time.cycles
+    took = None if account.time is None or account.caches else account.time.cycles
     operations, compute = sum(account.operations.values()), _compute(account.operations, units, machine)
     read, written = ({m: getattr(account.of(m), f) for m in _names(machine)} for f in ("bytes_read", "bytes_written"))
-    memories = [_shared(r, account, machine) for r in _memory_roofs(read, written, machine, account)]
-    waits = _latency_roofs(account.regions, machine)
+    memories = [_shared(r, account, machine) for r in _memory_roofs(read, written, machine, account.caches)]
+    waits = _latency_roofs(account.regions, account, machine)
     roofs = (*memories, *waits, *_engine_roofs(account.copies, machine, _copiers(account, machine)))
     whole = Bound("all", "whole", operations, compute, roofs, took)
     main = machine.main
@@ -203,19 +216,27 @@ def _least(account: Account, main: str) -> tuple[int, int]:
 
 def _compute(operations: Mapping[str, int], units: Mapping[str, float], machine: Machine) -> float:
     """Cycles of the arithmetic: operations of all types share the lanes, units work beside them."""
-    rates = machine.compute.ops
-    lanes = sum(n / rates[kind] for kind, n in operations.items() if kind in rates)
+    lanes = sum(n / rate for name, n in operations.items() if (rate := machine.compute.rate(name)))
     return max([lanes, *units.values()])
 
 
+def missing_rates(operations: Mapping[str, int], machine: Machine) -> list[str]:
+    """The types of operations for which a machine has no rate (what units do is named after them)."""
+    return [name for name in operations if name in ELEMENT_TYPES and machine.compute.rate(name) is None]
+
+
+def no_rate(unrated: Iterable[str], machine: Machine) -> str:
+    return f"{machine.name} has no rate of operations on {', '.join(unrated)}"
+
+
 def _memory_roofs(
-    read: Mapping[str, int], written: Mapping[str, int], machine: Machine, account: Account | None = None
+    read: Mapping[str, int], written: Mapping[str, int], machine: Machine, levels: Sequence[Level] = ()
 ) -> Iterator[Roof]:
     """The memories in the machine's order; main memory behind its caches where those were simulated."""
     for memory in machine.memories:
         r, w = read.get(memory.name, 0), written.get(memory.name, 0)
-        if account is not None and account.caches and memory.kind == "main":
-            yield from _cache_roofs(account, machine, r + w)
+        if levels and memory.kind == "main":
+            yield from _cache_roofs(levels, machine, r + w)
         elif r or w:
             yield _memory_roof(memory, r, w, machine)
 
@@ -227,9 +248,11 @@ def _memory_roof(memory: Memory, read: int, written: int, machine: Machine) -> R
     return Roof(memory.name, "memory", read + written, cycles)
 
 
-def _latency_roofs(regions: Iterable[Region], machine: Machine) -> Iterator[Roof]:
-    """What accesses took of cores that wait for them, if all cores share them."""
+def _latency_roofs(regions: Iterable[Region], account: Account, machine: Machine) -> Iterator[Roof]:
+    """What accesses took of cores that wait for them, if all cores share them; not of those that caches served."""
     for memory in machine.memories:
+        if account.caches and memory.kind == "main":
+            continue
         found = [r for r in regions if r.accesses.get(memory.name)]
         if found:
             moved = sum(r.read.get(memory.name, 0) + r.written.get(memory.name, 0) for r in found)
@@ -259,9 +282,9 @@ def _instances(memory: Memory, machine: Machine) -> int:
     return math.prod((machine.compute.axes or {}).values()) if memory.per == "element" else 1
 
 
-def _cache_roofs(account: Account, machine: Machine, accessed: int) -> Iterator[Roof]:
+def _cache_roofs(levels: Sequence[Level], machine: Machine, accessed: int) -> Iterator[Roof]:
     """Main memory first, then the levels inwards. What misses in a level, and what it writes back, passes the next one."""
-    totals = {level.name: level.total for level in account.caches}
+    totals = {level.name: level.total for level in levels}
     passed, roofs = (accessed, 0), []
     for cache in machine.caches:
         if cache.name not in totals:
@@ -309,10 +332,14 @@ def _region(region: Region, account: Account, machine: Machine) -> Bound:
     lines = account.time.lines if account.time is not None else ()
     lines = [x for x in lines if x.name == region.name and x.kind == region.kind]
     streams = [s for s in account.copies if s.name == region.name] if region.kind == "copy" else []
-    roofs = _memory_roofs(region.read, region.written, machine)
+    roofs = list(_memory_roofs(region.read, region.written, machine))
+    if account.caches:  # which levels serve this section is not known, but that all comes to the first
+        main = next((r for r in roofs if r.name == machine.main.name), None)
+        first = [] if main is None else [*_cache_roofs(account.caches, machine, main.bytes)][-1:]
+        roofs = [*first, *(r for r in roofs if r is not main)]
     engines = _engine_roofs(streams, machine, _copiers(account, machine))
-    took = sum(x.transfer or x.busy + x.waiting for x in lines) if lines else None
+    took = sum(x.transfer or x.busy + x.waiting for x in lines) if lines and not account.caches else None
     return Bound(
         region.name, region.kind, sum(region.operations.values()), _compute(region.operations, region.units, machine),
-        (*roofs, *_latency_roofs((region,), machine), *engines), took,
+        (*roofs, *_latency_roofs((region,), account, machine), *engines), took,
     )  # fmt: skip

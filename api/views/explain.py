@@ -53,13 +53,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `explain` found: the nest without any directive first, then a step for each of them."""
+    """What `explain` found: the nest without any directive first, then a step for each of them. `notes` are what a reader
+    of the last one must know.
+    """
 
     kernel: str
     machine: str
     sizes: Mapping[str, int]
     main: str
     steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -79,7 +82,8 @@ class Explanation:
                 "directives": list(s.directives), "added": s.added, "problem": s.problem or None,
                 "before": None if before is None else asdict(before), "after": asdict(s.figures),
             })  # fmt: skip
-        return {"kernel": self.kernel, "machine": self.machine, "sizes": dict(self.sizes), "steps": steps}
+        return {"kernel": self.kernel, "machine": self.machine, "sizes": dict(self.sizes), "steps": steps,
+                "notes": list(self.notes)}  # fmt: skip
 
     def to_json(self) -> str:
         return json.dumps(self.as_json(), indent=2)
@@ -96,12 +100,13 @@ class Explanation:
         t = self.table()
         last = max(len(row[-1]) for row in (t.head, *t.rows))
         rows = [(*row[:-1], row[-1].ljust(last)) for row in (t.head, *t.rows)]
-        return f"{self.title()}\n\n{columns(rows, t.left)}"
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n\n".join([self.title(), columns(rows, t.left), *(["\n".join(notes)] if notes else [])])
 
     def _repr_html_(self) -> str:
         from tilewright.hw.render.html import page
 
-        return page(self.title(), [self.table()])
+        return page(self.title(), [self.table()], [f"note: {note}" for note in self.notes])
 
     # The table ----------------------------------------------------------------------------------------------------
 
@@ -214,7 +219,7 @@ def explain(
         figures, problem = measure(state)
         steps.append(Step(tuple(waiting), figures, n > len(own), problem))
         waiting = []
-    return Explanation(own.pipeline.name, on.name, dict(sizes), on.main.name, tuple(steps))
+    return Explanation(own.pipeline.name, on.name, dict(sizes), on.main.name, tuple(steps), measure.notes)
 
 
 def _states(full: Schedule) -> Iterator[tuple[Directive, State, bool]]:
@@ -241,6 +246,7 @@ class _Measure:
         self, full: Schedule, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: Mapping[str, Any] | None
     ):
         self.full, self.machine, self.sizes, self.mode, self.inputs = full, machine, sizes, mode, inputs
+        self.notes: tuple[str, ...] = ()  # of the last account
 
     def __call__(self, state: State) -> tuple[Measured, str]:
         try:
@@ -249,6 +255,7 @@ class _Measure:
             return Measured(peak={e.footprint.memory: e.footprint.peak}), too_large(e.footprint)
         except SimulationError as e:
             return Measured(), e.message
+        self.notes = account.notes
         return measured(account, self.machine), ""
 
 

@@ -13,6 +13,7 @@ from tilewright.codegen import instrumented, simulate
 from tilewright.codegen.prepared import Prepared
 from tilewright.codegen.simulate import execute
 from tilewright.hw import Account, CapacityError, Machine, SimulationError, load_machine
+from tilewright.hw.fields import ELEMENT_TYPES
 from tilewright.lang.errors import ScheduleError
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.state import State
@@ -32,10 +33,11 @@ REFUSED = (
 
 
 def roomy(cores: int = 4) -> Machine:
-    """The toy machine with more room, cores and a larger array."""
+    """The toy machine with more room and cores, a larger array, and a rate for every type."""
     toy = load_machine("toy")
     memories = tuple(m if m.kind == "main" else replace(m, capacity=1 << 20) for m in toy.memories)
-    return replace(toy, memories=memories, compute=replace(toy.compute, cores=cores, axes={"x": 64, "y": 64}))
+    ops = dict.fromkeys(ELEMENT_TYPES, 16.0) | dict(toy.compute.ops)
+    return replace(toy, memories=memories, compute=replace(toy.compute, cores=cores, axes={"x": 64, "y": 64}, ops=ops))
 
 
 def a_machine(choose: Choose) -> Machine:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import tilewright as tw
 from tests.codegen.machine_runs import roomy
 from tests.codegen.test_simulate import matmul, staged
-from tilewright.hw import CapacityError, SimulationError, load_machine
+from tilewright.hw import Account, AccountError, CapacityError, SimulationError, load_machine
+from tilewright.views.explain import explain
 
 M, N = tw.sizes("M N")
 
@@ -127,6 +128,55 @@ def test_accesses_to_a_memory_of_few_under_way_take_its_latency() -> None:
     assert busy(100, lambda s, m: None) == 2 * 100 * each  # a load and a store for each element
     assert busy(99, lambda s, m: m.vectorize("i", 2 * register)) == 2 * -(-99 // (2 * register)) * 2 * each
     assert busy(100, lambda s, m: m.parallel("i")) == 2 * 50 * each  # cores wait on their own
+
+
+def test_time_leaves_no_operations_out() -> None:
+    """Where a machine has no rate for a type there is no time, no roofline and no nest, and all of them say why."""
+
+    @tw.kernel
+    def more(A: tw.u16[M]):
+        i = tw.vars("i")
+        m = tw.func("m")
+        m[i] = A[i] + A[i]
+        return m[:M]
+
+    def rated(**ops: float):
+        toy = roomy(1)
+        return replace(toy, compute=replace(toy.compute, ops=ops))
+
+    none, signed, own = (rated(f32=16.0), rated(i16=2.0), rated(i16=2.0, u16=4.0))
+    for got in (
+        more.account(machine=none, sizes={"M": 9}),
+        more.simulate(machine=none, sizes={"M": 9}).account,
+    ):
+        assert got.time is None and got.operations == {"u16": 9} and got.of("dram", "A").reads == 9
+        assert got.notes == ("there is no time: toy has no rate of operations on u16",)
+        with pytest.raises(SimulationError, match="no time") as e:
+            got.nest.text()
+        assert "no rate of operations on u16" in str(e.value)
+        with pytest.raises(AccountError, match="no rate of operations on u16"):
+            got.roofline(none)
+        assert Account.from_json(got.to_json()) == got
+    assert more.account(machine=none, sizes={"M": 0}).time is not None  # which has none
+    assert "note: there is no time" in str(explain(more, machine=none, sizes={"M": 9}))
+    slow, fast = (more.account(machine=m, sizes={"M": 9000}) for m in (signed, own))
+    assert slow.roofline(signed).whole.compute == 9000 / 2 and fast.roofline(own).whole.compute == 9000 / 4
+
+
+def test_time_knows_no_caches_and_says_so() -> None:
+    sizes = {"M": 24, "N": 20, "K": 30}
+    machine = load_machine("skylake-sp")
+    plain = matmul.account(machine=machine, sizes=sizes)
+    cached = matmul.simulate(machine=machine, sizes=sizes, caches=True).account
+    assert cached.time == plain.time and plain.time.cycles >= plain.time.bound
+    assert any("time knows no caches" in note for note in plain.notes) and plain.notes == cached.notes
+    line = cached.roofline(machine)
+    (region,) = line.regions
+    assert line.whole.took is region.took is None  # it would not be of these caches
+    assert {r.name for r in region.roofs} <= {r.name for r in line.whole.roofs}
+    for roof in region.roofs:
+        assert roof == next(r for r in line.whole.roofs if r.name == roof.name)
+    assert not any("caches" in note for note in matmul.account(machine="toy", sizes=sizes).notes)
 
 
 def test_a_run_meets_as_it_is_told_and_keeps_its_first_intervals() -> None:
