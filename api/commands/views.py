@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.commands.account import machine_for
 from tilewright.commands.targets import Target, UsageError, check_memory, check_scalars, check_sizes, find_target
 from tilewright.kernels import Kernel, check_mode
 from tilewright.schedule.schedule import Schedule
@@ -38,7 +39,8 @@ def explain(
 
     t = find_target(target, schedule, statics, dtypes)
     given, known = _checked(t, scalars, sizes)
-    return run(t.start, machine=machine, sizes=known, mode=check_mode(mode or t.kernel.mode), inputs=given)
+    on = machine_for(machine, t)
+    return run(t.start, machine=on, sizes=known, mode=check_mode(mode or t.kernel.mode), inputs=given)
 
 
 def compare(
@@ -78,8 +80,10 @@ def compare(
     if len(schedules) == 1:
         first, second = find_target(first.kernel, None, statics, dtypes), first
     names = (first.schedule_name, second.schedule_name)
-    machine = machines[0] if machines else second.schedule.machine if second.schedule is not None else None
-    return run(first.start, second.start, machine=machine, names=names, **options)
+    bound = [t for t in (first, second) if t.start.machine is not None]
+    # Without a machine each schedule runs on its own.
+    one = machines[0] if machines else None if len(bound) == 2 else machine_for(None, (bound or [second])[0])
+    return run(first.start, second.start, machine=one, names=names, **options)
 
 
 def sweep(
@@ -102,7 +106,7 @@ def sweep(
     t = find_target(target, schedule, statics, dtypes)
     given, known = _checked(t, scalars, sizes)
     return run(
-        t.start, machine=machine, over=over, sizes=known, zipped=zipped, cost=cost,
+        t.start, machine=machine_for(machine, t), over=over, sizes=known, zipped=zipped, cost=cost,
         mode=check_mode(mode or t.kernel.mode), inputs=given,
     )  # fmt: skip
 

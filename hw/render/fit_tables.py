@@ -26,7 +26,7 @@ def _one(fitted: Fitted) -> str:
     rows = tuple(
         (
             f"line {r.measurement.line}" if r.measurement.line else f"number {i + 1}", f"{r.measurement.cycles:g}",
-            f"{r.fitted:.1f}", f"{r.fitted - r.measurement.cycles:+.1f}", _percent(r.error, "+"),
+            f"{r.fitted:.1f}", f"{_tenths(r.fitted - r.measurement.cycles):+.1f}", _percent(r.error, "+"),
             "" if r.left_out_error is None else _percent(r.left_out_error, "+"),
         )
         for i, r in enumerate(fitted.residuals)
@@ -36,4 +36,9 @@ def _one(fitted: Fitted) -> str:
 
 
 def _percent(part: float, sign: str = "") -> str:
-    return f"{100 * part:{sign}.1f} %"
+    return f"{_tenths(100 * part):{sign}.1f} %"
+
+
+def _tenths(value: float) -> float:
+    """Rounded to one place, and never to minus zero."""
+    return round(value, 1) + 0.0

@@ -342,6 +342,9 @@ def large():
     s = matmul.schedule(machine="toy")
     s.cache_read("A", memory="spm")
     return s
+
+def elsewhere():
+    return matmul.schedule(machine="zen3")
 """
 SMALL = ("--size", "M=9,N=11,K=7")
 
@@ -375,6 +378,11 @@ def test_compare_on_the_command_line(views: Run) -> None:
     assert code == 0 and "staged" in out and "large" in out and "bytes in spm" in out
     code, out, _ = views("compare", "--schedule", "staged", "--machine", "toy", *SMALL, "--all")
     assert code == 0 and "default" in out and "written" in out
+    # Where no machine is said, schedules run on those that they are bound to.
+    code, out, _ = views("compare", "--schedule", "staged", "--schedule", "large", *SMALL)
+    assert code == 0 and "matmul on toy, " in out
+    code, out, _ = views("compare", "--schedule", "large", "--schedule", "elsewhere", *SMALL)
+    assert code == 0 and "matmul on toy and zen3, " in out
     code, out, _ = views("compare", "--machine", "toy", "--machine", "zen3", *SMALL, "--json")
     assert code == 0 and json.loads(out)["names"] == ["toy", "zen3"]
 
@@ -397,7 +405,9 @@ def test_sweep_on_the_command_line(views: Run, tmp_path: Path) -> None:
     [
         (("show", "--machine", "toy"), "needs the sizes"),
         (("show", "--machine", "toi", *SMALL), "did you mean toy"),
-        (("explain", *SMALL), "no machine is said for matmul"),
+        (("explain", *SMALL), "on which machine?"),
+        (("compare", "--schedule", "staged", *SMALL), "on which machine?"),
+        (("sweep", *SMALL, "--over", "compute.cores=1"), "on which machine?"),
         (("explain", "--machine", "toy"), "needs the sizes"),
         (("explain", "--machine", "toi", *SMALL), "did you mean toy"),
         (("compare", *SMALL), "there is nothing to compare"),
