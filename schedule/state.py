@@ -153,6 +153,17 @@ def versioned(stage: Stage) -> tuple[Stage, Mapping[str, str]]:
     return replace(stage, loops=loops, transforms=tuple(steps)), shown
 
 
+def roots_of_loops(unique: Stage) -> Mapping[str, frozenset[Node]]:
+    """The variables of the definition that each loop runs over, of all loops that a stage ever had (see `versioned`)."""
+    over: dict[str, frozenset[Node]] = {root_name(r): frozenset((r,)) for r in unique.roots}
+    for t in unique.transforms:
+        if isinstance(t, Split):
+            over[t.outer] = over[t.inner] = over[t.parent]
+        else:
+            over[t.fused] = over[t.outer] | over[t.inner]
+    return over
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a Func is computed or stored: inline, at the root, or inside a loop of a stage."""

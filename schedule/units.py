@@ -14,7 +14,7 @@ from tilewright.schedule.extents import known_extents
 from tilewright.schedule.inline import Body
 from tilewright.schedule.nest import UnitCall
 from tilewright.schedule.ranges import ONE, ZERO, StageRanges, extent
-from tilewright.schedule.state import Split, Stage, State, refuse, root_name, versioned
+from tilewright.schedule.state import Stage, State, refuse, root_name, roots_of_loops, versioned
 
 if TYPE_CHECKING:
     from tilewright.hw import Machine
@@ -123,16 +123,9 @@ def _check_axes(name: str, indices: Sequence[Node], inside: Sequence[Node], addr
 
 def inner_roots(s: Stage, loop: str) -> tuple[Node, ...]:
     """The variables of the definition with loops from `loop` on inwards."""
-    unique, shown = versioned(s)
-    over: dict[str, frozenset[Node]] = {root_name(r): frozenset((r,)) for r in unique.roots}
-    for t in unique.transforms:
-        if isinstance(t, Split):
-            over[t.outer] = over[t.inner] = over[t.parent]
-        else:
-            over[t.fused] = over[t.outer] | over[t.inner]
-    names = [x.name for x in unique.loops]
-    depth = next(k for k, n in enumerate(names) if shown[n] == loop)
-    found = frozenset[Node]().union(*(over[n] for n in names[depth:]))
+    unique, _ = versioned(s)
+    over = roots_of_loops(unique)
+    found = frozenset[Node]().union(*(over[x.name] for x in unique.loops[s.depth(loop) :]))
     return tuple(r for r in unique.roots if r in found)
 
 
@@ -230,12 +223,7 @@ def role_extents(state: State, s: Stage, loop: str, p: Product) -> dict[str, int
     """How much of each role the loops from `loop` on run at most; None where that is known at the call only."""
     unique, shown = versioned(s)
     known = known_extents(state, s)
-    over: dict[str, frozenset[Node]] = {root_name(r): frozenset((r,)) for r in unique.roots}
-    for t in unique.transforms:
-        if isinstance(t, Split):
-            over[t.outer] = over[t.inner] = over[t.parent]
-        else:
-            over[t.fused] = over[t.outer] | over[t.inner]
+    over = roots_of_loops(unique)
     inside = unique.loops[s.depth(loop) :]
     out: dict[str, int | None] = {}
     for role, roots in p.roles.items():

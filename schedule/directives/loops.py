@@ -27,7 +27,7 @@ from tilewright.schedule.state import (
     State,
     find_stage,
     refuse,
-    root_name,
+    roots_of_loops,
     versioned,
 )
 
@@ -212,15 +212,9 @@ def in_any_order(s: Stage, loop: str, here: bool = False) -> bool:
 
     With `here`, while the loops around it stand still: it may then run at once, but not move outside of them.
     """
-    unique, shown = versioned(s)
-    over: dict[str, frozenset[Node]] = {root_name(r): frozenset((r,)) for r in unique.roots}
-    for t in unique.transforms:
-        if isinstance(t, Split):
-            over[t.outer] = over[t.inner] = over[t.parent]
-        else:
-            over[t.fused] = over[t.outer] | over[t.inner]
-    names = [x.name for x in unique.loops]
-    depth = next(k for k, n in enumerate(names) if shown[n] == loop)
+    unique, _ = versioned(s)
+    over = roots_of_loops(unique)
+    names, depth = [x.name for x in unique.loops], s.depth(loop)
     moving = frozenset[Node]().union(*(over[n] for n in names[depth:]))
     held = frozenset(r for r in unique.roots if r.op == "rvar" and r not in moving) if here else frozenset()
     return all(r.op == "var" or algebra.free(s.definition, r, held) for r in over[names[depth]])
