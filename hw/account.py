@@ -21,13 +21,11 @@ from .parts import align_up
 from .timing import Time
 
 if TYPE_CHECKING:
+    from .annotated import AnnotatedNest
     from .roofline import Roofline
 
-if TYPE_CHECKING:
-    from .annotated import AnnotatedNest
-NO_TIME = "there is no time"  # how a note begins that says why
-
 FORMAT, VERSION = "tilewright-account", 1  # of the JSON
+NO_TIME = "there is no time"  # how a note begins that says why
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +212,12 @@ class Account:
         for row in self.traffic:
             if row.memory == memory and tensor in (None, row.tensor):
                 total = total + row
+        return total
+
     @property
     def untimed(self) -> str:
         """Why a run for which time was asked for has none; nothing where there is one, or nobody asked."""
         return next((note for note in self.notes if note.startswith(NO_TIME)), "")
-
-        return total
 
     @property
     def nest(self) -> AnnotatedNest:
@@ -285,7 +283,7 @@ class Account:
         """The account that `to_json` wrote. Raises AccountError with the place where it is none."""
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as e:
+        except (ValueError, RecursionError) as e:  # a number of 5,000 digits is a plain ValueError
             raise AccountError(f"no JSON: {e}", code="account.syntax") from None
         if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
             raise AccountError("this is no account", code="account.version", hint=f'it would have "format": "{FORMAT}"')

@@ -56,6 +56,8 @@ def damaged(change) -> str:
     "text, code, said",
     [
         ("{", "account.syntax", "no JSON"),
+        ("9" * 5000, "account.syntax", "no JSON"),
+        ("[" * 100_000, "account.syntax", "no JSON"),
         ("[]", "account.version", "no account"),
         (damaged(lambda d: d.update(version=99)), "account.version", "version 99"),
         (damaged(lambda d: d.pop("kernel")), "account.bad-value", "kernel is missing"),
