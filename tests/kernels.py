@@ -1,4 +1,4 @@
-"""Helpers of the tests: kernels from plain functions, and the reference's answer.
+"""Helpers of the tests: kernels from plain functions, the one that many schedule, and the reference's answer.
 
 Test modules import them as `from tests.kernels import call`: in importlib mode pytest makes `tests` a package whatever
 the current directory is, and no conftest or sys.path entry is needed.
@@ -11,10 +11,23 @@ from typing import Any
 
 import numpy as np
 
+import tilewright as tw
 from tilewright.lang.binding import bind
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import run
 from tilewright.lang.trace import read_interface, trace
+
+M, N, K = tw.sizes("M N K")
+
+
+@tw.kernel
+def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
+    i, j = tw.vars("i j")
+    k = tw.rdom(k=K)
+    C = tw.func("C")
+    C[i, j] = 0.0
+    C[i, j] += A[i, k] * B[k, j]
+    return C[:M, :N]
 
 
 def pipeline(fn: Callable, **statics: Any) -> Pipeline:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.kernels import matmul
 from tilewright import commands
 from tilewright.hw import Account, CapacityError, MachineError, SimulationError, Stall, Time, load_machine
 from tilewright.hw.variants import changed
@@ -24,18 +25,7 @@ from tilewright.views.explain import Explanation, Measured, explain
 from tilewright.views.sweep import Point, Sweep, sweep
 
 Run = Callable[..., tuple[int, str, str]]
-M, N, K = tw.sizes("M N K")
 SIZES = {"M": 24, "N": 20, "K": 30}
-
-
-@tw.kernel
-def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
-    i, j = tw.vars("i j")
-    k = tw.rdom(k=K)
-    C = tw.func("C")
-    C[i, j] = 0.0
-    C[i, j] += A[i, k] * B[k, j]
-    return C[:M, :N]
 
 
 def staged(tile: int = 8, depth: int = 10, slots: int = 1) -> Schedule:

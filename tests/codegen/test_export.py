@@ -19,7 +19,7 @@ from tests.codegen.export_support import call_of
 from tests.codegen.export_support import reference as reference_of
 from tests.codegen.test_export_dma import ring
 from tests.fuzz.strategies import trials
-from tests.kernels import same
+from tests.kernels import matmul, same
 from tests.schedule.algorithms import ALL, arguments
 from tests.schedule.random_schedules import grow
 from tests.schedule.test_random import BROKEN
@@ -39,17 +39,7 @@ from tilewright.schedule.schedule import Schedule
 
 SCHEMA = json.loads(files("tilewright.codegen.export").joinpath("nest.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-M, N, K = tw.sizes("M N K")
-
-
-@tw.kernel
-def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
-    i, j = tw.vars("i j")
-    k = tw.rdom(k=K)
-    C = tw.func("C")
-    C[i, j] = 0.0
-    C[i, j] += A[i, k] * B[k, j]
-    return C[:M, :N]
+M, N = tw.sizes("M N")
 
 
 def double_buffered() -> Schedule:

@@ -7,20 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tilewright as tw
+from tests.kernels import matmul
 from tilewright.hw import Account, CapacityError
-
-M, N, K = tw.sizes("M N K")
-
-
-@tw.kernel
-def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
-    i, j = tw.vars("i j")
-    k = tw.rdom(k=K)
-    C = tw.func("C")
-    C[i, j] = 0.0
-    C[i, j] += A[i, k] * B[k, j]
-    return C[:M, :N]
 
 
 def staged(tile: int = 16, depth: int = 32):

@@ -142,42 +142,41 @@ def test_three_levels_with_bypass(account):
     assert [total(got, m, "W", "I", "O") for m in ("rf", "glb", "main")] == [2560, 3186, 626]
 
 
+def over_sixteen(outer: str, *inner: str):
+    """Sixteen elements, each with two channels of one kind: the loop `outer` over elements, then the channels of each."""
+    s = conv_ic_oc.schedule(machine=SIXTEEN)
+    s["O.update"].split(outer[0], outer, f"{outer[0]}i", 2).reorder(outer, *inner, "r", "p").spatial(outer, "pe")
+    s.cache_write("O", at=f"O.update.{outer}", memory="glb")
+    s.cache_read("W", at=f"O.update.{outer}", memory="glb", name="Wg")
+    s.cache_read("I", at=f"O.update.{outer}", memory="glb", name="Ig")
+    s.cache_write("O", at=f"O.update.{inner[-1]}", memory="rf")
+    s.cache_read("Wg", at="O.update.r", memory="rf")
+    window = s.cache_read("Ig", at="O.update.r", memory="rf", name="window")
+    window.store_at(f"O.update.{inner[-1]}").fold_storage("x1", 16)
+    return s
+
+
+def each(got, memory):
+    """What one of sixteen elements does."""
+    return {t: tuple(n // 16 for n in w) for t, w in words(got, memory, "W", "I", "O").items()}
+
+
 @BOTH
 def test_spatial_input_channels(account):
-    """Sixteen elements, each with two input channels: their sums are added on the way to the main memory."""
-    s = conv_ic_oc.schedule(machine=SIXTEEN)
-    s["O.update"].split("c", "cs", "ci", 2).reorder("cs", "ci", "k", "r", "p").spatial("cs", "pe")
-    s.cache_write("O", at="O.update.cs", memory="glb")
-    s.cache_read("W", at="O.update.cs", memory="glb", name="Wg")
-    s.cache_read("I", at="O.update.cs", memory="glb", name="Ig")
-    s.cache_write("O", at="O.update.k", memory="rf")
-    s.cache_read("Wg", at="O.update.r", memory="rf")
-    s.cache_read("Ig", at="O.update.r", memory="rf", name="window").store_at("O.update.k").fold_storage("x1", 16)
-    got = account(conv_ic_oc, s)
-    each = {t: tuple(n // 16 for n in w) for t, w in words(got, "rf", "W", "I", "O").items()}
-    assert each == {"W": (3072, 192, 0), "I": (3072, 1152, 0), "O": (2560, 512, 3072)}
-    each = {t: tuple(n // 16 for n in w) for t, w in words(got, "glb", "W", "I", "O").items()}
-    assert each == {"W": (192, 192, 0), "I": (1152, 36, 0), "O": (512, 0, 1024)}
+    """Their sums are added on the way to the main memory."""
+    got = account(conv_ic_oc, over_sixteen("cs", "ci", "k"))
+    assert each(got, "rf") == {"W": (3072, 192, 0), "I": (3072, 1152, 0), "O": (2560, 512, 3072)}
+    assert each(got, "glb") == {"W": (192, 192, 0), "I": (1152, 36, 0), "O": (512, 0, 1024)}
     assert words(got, "main", "W", "I", "O") == {"W": (3072, 0, 0), "I": (576, 0, 0), "O": (0, 0, 512)}
     assert [total(got, m, "W", "I", "O") for m in ("rf", "glb", "main")] == [218_112, 49_728, 4160]
 
 
 @BOTH
 def test_spatial_output_channels(account):
-    """Sixteen elements, each with two output channels: an input is read once for all of them."""
-    s = conv_ic_oc.schedule(machine=SIXTEEN)
-    s["O.update"].split("k", "ks", "ki", 2).reorder("ks", "c", "ki", "r", "p").spatial("ks", "pe")
-    s.cache_write("O", at="O.update.ks", memory="glb")
-    s.cache_read("W", at="O.update.ks", memory="glb", name="Wg")
-    s.cache_read("I", at="O.update.ks", memory="glb", name="Ig")
-    s.cache_write("O", at="O.update.ki", memory="rf")
-    s.cache_read("Wg", at="O.update.r", memory="rf")
-    s.cache_read("Ig", at="O.update.r", memory="rf", name="window").store_at("O.update.ki").fold_storage("x1", 16)
-    got = account(conv_ic_oc, s)
-    each = {t: tuple(n // 16 for n in w) for t, w in words(got, "rf", "W", "I", "O").items()}
-    assert each == {"W": (3072, 192, 0), "I": (3072, 1152, 0), "O": (3040, 992, 3072)}
-    each = {t: tuple(n // 16 for n in w) for t, w in words(got, "glb", "W", "I", "O").items()}
-    assert each == {"W": (192, 192, 0), "I": (1152, 576, 0), "O": (992, 0, 1024)}
+    """An input is read once for all of them."""
+    got = account(conv_ic_oc, over_sixteen("ks", "c", "ki"))
+    assert each(got, "rf") == {"W": (3072, 192, 0), "I": (3072, 1152, 0), "O": (3040, 992, 3072)}
+    assert each(got, "glb") == {"W": (192, 192, 0), "I": (1152, 576, 0), "O": (992, 0, 1024)}
     assert words(got, "main", "W", "I", "O") == {"W": (3072, 0, 0), "I": (576, 0, 0), "O": (0, 0, 512)}
     assert [total(got, m, "W", "I", "O") for m in ("rf", "glb", "main")] == [233_472, 66_048, 4160]
 

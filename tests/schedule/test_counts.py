@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.kernels import matmul
 from tilewright.codegen.count import Counts, UnknownCountError
 from tilewright.schedule.schedule import Schedule
 
@@ -427,16 +428,6 @@ def test_whole_tiles_are_told_apart():
 
     got = counted(line, whole, N=12)
     assert got.evaluations["f"] == 16 and got.stages["f"].spare == 2
-
-
-@tw.kernel
-def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
-    i, j = tw.vars("i j")
-    k = tw.rdom(k=K)
-    C = tw.func("C")
-    C[i, j] = 0.0
-    C[i, j] += A[i, k] * B[k, j]
-    return C[:M, :N]
 
 
 def register_tile(s: Schedule) -> None:

@@ -11,23 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.kernels import matmul
 from tilewright.hw import CapacityError, Footprint, Machine, footprints, load_machine
 from tilewright.schedule.build import build_nest
 from tilewright.schedule.fitting import proposals
 from tilewright.schedule.live import live_points
 from tilewright.schedule.schedule import Schedule
-
-M, N, K = tw.sizes("M N K")
-
-
-@tw.kernel
-def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
-    i, j = tw.vars("i j")
-    k = tw.rdom(k=K)
-    C = tw.func("C")
-    C[i, j] = 0.0
-    C[i, j] += A[i, k] * B[k, j]
-    return C[:M, :N]
 
 
 def toy(capacity: int) -> Machine:
