@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import humane
-from tilewright.hw.render.pictures import COLOURS, INK, literal
+from tilewright.hw.render.pictures import COLOURS, INK, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def paint(s: Sweep, figure: Figure) -> None:
     axes.plot(*_columns(front), "o", markersize=11, markerfacecolor="none", markeredgecolor=INK, label="Pareto front")
     _lost(s, axes, x, places)
     _ticks(axes, x, places)
-    axes.set_title(literal(s.title()))
+    axes.set_title(title(s.title()))
     axes.set_xlabel(x)
     axes.set_ylabel(s.measure)
     # Room above for the rings of the front and for what does not run.

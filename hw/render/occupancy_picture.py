@@ -11,7 +11,7 @@ from tilewright.hw.fields import show_bytes
 
 from .account_tables import heading
 from .lives import occupancy, timeline
-from .pictures import INK, cycles_axis, draw, literal, shades
+from .pictures import INK, cycles_axis, draw, literal, shades, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def _paint(figure: Figure, account: Account, machine: Machine, found: dict[str, 
     for axes, (memory, steps) in zip(rows, found.items(), strict=True):
         _memory(axes, memory, steps, capacities.get(memory))
         axes.set_xlim(first, max(last, first + 1))
-    figure.suptitle(literal(heading(account)), x=0.012, ha="left", fontsize=12.5, fontweight="bold")
+    figure.suptitle(title(heading(account)), x=0.012, ha="left", fontsize=12.5, fontweight="bold")
     cycles_axis(rows[-1], None)
     rows[-1].set_xlabel(f"cycles (at {machine.clock_ghz:g} GHz)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH = 10.0  # inches; at a thousand pixels letters are still large enough to read
 DPI = 150
+_LETTERS = 84  # bold ones, of a title across a picture
 INK, RULE = "#2b2b2b", "#d9d9d9"
 COMPUTE = "#4c9a5a"
 # Of colours that differ in brightness as well.
@@ -63,6 +65,11 @@ def draw(path: str | Path, height: float, paint: Callable[[Figure], None]) -> No
 def shades(names: Sequence[str]) -> dict[str, str]:
     """A colour for each name; names far back in the list repeat colours."""
     return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(dict.fromkeys(names))}
+
+
+def title(*parts: str) -> str:
+    """A title of which each part has lines of its own, none longer than the picture is wide."""
+    return literal("\n".join(line for part in parts for line in textwrap.wrap(part, _LETTERS)))
 
 
 def literal(text: str) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tilewright.hw import humane
 from tilewright.hw.errors import AccountError
 
-from .pictures import INK, draw, in_units, literal, shades
-from .roofline_text import roofline_heading
+from .account_tables import heading
+from .pictures import INK, draw, in_units, literal, shades, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +73,7 @@ def _paint(figure: Figure, line: Roofline) -> None:
     beside.yaxis.set_major_locator(LogLocator(base=2))
     beside.yaxis.set_minor_locator(NullLocator())
     beside.yaxis.set_major_formatter(FuncFormatter(_plain))
-    axes.set_title(literal(roofline_heading(line)), pad=10)
+    axes.set_title(title(heading(line), line.whole.verdict), pad=10)
     figure.legend(loc="outside lower center", ncols=3)
 
 

@@ -11,7 +11,7 @@ from tilewright.hw.errors import AccountError
 
 from .account_tables import CAUSES_IN_WORDS, heading
 from .lives import timeline
-from .pictures import CAUSE_COLOURS, COMPUTE, INK, cycles_axis, draw, literal, shades
+from .pictures import CAUSE_COLOURS, COMPUTE, INK, cycles_axis, draw, literal, shades, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ def draw_timeline(account: Account, machine: Machine, path: str | Path) -> None:
     if not found:
         raise AccountError(f"nothing happens in {account.kernel}", code="account.timeline")
     channels = sorted({i.track for i in found} - {"compute", "wait"})
-    draw(path, 2.6 + 0.55 * (2 + len(channels)), lambda figure: _paint(figure, account, machine, found, channels))
+    draw(path, 2.8 + 0.55 * (2 + len(channels)), lambda figure: _paint(figure, account, machine, found, channels))
 
 
 def _paint(figure: Figure, account: Account, machine: Machine, found: list[Interval], channels: list[str]) -> None:
@@ -59,7 +59,7 @@ def _paint(figure: Figure, account: Account, machine: Machine, found: list[Inter
     assert time is not None
     part = f", cycles {first:,.0f} to {last:,.0f} of {time.cycles:,.0f}" if last < 0.999 * time.cycles else ""
     busy = humane.share(time.busy / time.cycles) if time.cycles else "nothing"
-    axes.set_title(literal(f"{heading(account)}: {busy} busy{part}"), pad=12)
+    axes.set_title(title(heading(account), f"{busy} busy{part}"), pad=12)
     _legend(figure, found, copies)
 
 

@@ -14,6 +14,7 @@ from tests.hw.sample_account import SNITCH, sample
 from tilewright.hw import Account, AccountError, Traffic
 from tilewright.hw.render.account_tables import account_tables, energy_text
 from tilewright.hw.render.html import code_html
+from tilewright.hw.render.pictures import title
 from tilewright.hw.roofline import roofline
 
 ALLOWED = {"div", "b", "br", "table", "tr", "th", "td", "ul", "li", "pre", "span"}
@@ -122,6 +123,14 @@ def save(account: Account, kind: str, path) -> None:
 
 
 KINDS = ("roofline", "timeline", "occupancy")
+
+
+def test_no_title_is_wider_than_its_picture() -> None:
+    sizes = ", ".join(f"size_{n}={10**n}" for n in range(12))
+    lines = title(f"kernel on machine ({sizes})", "memory bound ($dram$)").split("\n")
+    assert max(map(len, lines)) < 90
+    assert " ".join(lines) == f"kernel on machine ({sizes}) memory bound (\\$dram\\$)"
+    assert lines[-1] == "memory bound (\\$dram\\$)"
 
 
 @pytest.mark.parametrize("kind", KINDS)
