@@ -215,7 +215,8 @@ class _Builder:
     def box(self, v: L.View, write: bool) -> Access | None:
         if v.buffer not in self.driven:
             return None
-        a = self.access(v.buffer, *self.put_in(v.first), write)
+        (first,) = self.put_in(v.first)
+        a = self.access(v.buffer, first, write)
         n = [self.number(e, f"a box of {v.buffer.name} depends on data") for e in v.extents]
         steps = [self.number(e, f"a box of {v.buffer.name} depends on data") * a.size for e in v.steps]
         return replace(a, axes=tuple(zip(steps, n, strict=True)))

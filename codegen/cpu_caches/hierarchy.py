@@ -109,19 +109,13 @@ class Hierarchy:
     @property
     def levels(self) -> tuple[Level, ...]:
         """The counts of every cache, and of main memory (`memory`)."""
-        return counted(self.plan, self.tensors, self.state)
-
-
-def counted(plan: e.Plan, tensors: Sequence[str], state: np.ndarray) -> tuple[Level, ...]:
-    """The counts in the state of a hierarchy; tensors of the same name are added up."""
-    counts = state[plan.counts[0] : plan.again].reshape(len(plan.caches) + 1, len(tensors), e.FIELDS).copy()
-    again = state[plan.again :].reshape(len(tensors), 2)
-    for field, which in ((e.READS, 0), (e.READ_HITS, 0), (e.WRITES, 1), (e.WRITE_HITS, 1)):
-        counts[0, :, field] += again[:, which]
-    levels = []
-    for name, of_level in zip([*(c.name for c in plan.caches), "memory"], counts.tolist(), strict=True):
-        found: dict[str, CacheCounts] = {}
-        for tensor, row in zip(tensors, of_level, strict=True):
-            found[tensor] = found.get(tensor, CacheCounts()) + CacheCounts(*row)
-        levels.append(Level(name, found))
-    return tuple(levels)
+        p, n = self.plan, len(self.tensors)
+        counts = self.state[p.counts[0] : p.again].reshape(len(p.caches) + 1, n, e.FIELDS).copy()
+        again = self.state[p.again :].reshape(n, 2)
+        for field, which in ((e.READS, 0), (e.READ_HITS, 0), (e.WRITES, 1), (e.WRITE_HITS, 1)):
+            counts[0, :, field] += again[:, which]
+        names = [*(c.name for c in p.caches), "memory"]
+        return tuple(
+            Level(name, {t: CacheCounts(*row) for t, row in zip(self.tensors, rows, strict=True)})
+            for name, rows in zip(names, counts.tolist(), strict=True)
+        )

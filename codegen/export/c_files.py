@@ -6,6 +6,7 @@ from importlib import resources
 
 from tilewright.codegen.export.c_expressions import RESERVED, STORED, VALUES, comment, constant, fresh, identifier
 from tilewright.codegen.export.c_statements import INDENT, Statements, unit_hook
+from tilewright.codegen.export.execute import table
 from tilewright.codegen.export.expressions import Json
 from tilewright.codegen.export.touched import mentions, statements, touched
 
@@ -200,8 +201,6 @@ class _Function:
         kind = "f32" if t in ("f16", "bf16") else t
         values = [constant(v, kind)[0] for v in a["values"]]
         if t in ("f16", "bf16"):
-            from tilewright.codegen.export.execute import table
-
             values = [f"0x{v:04x}" for v in table(a).view("uint16").tolist()]
         name = self.names["buffer " + a["name"]]
         lines = [f"static const {STORED[t]} {name}[{max(1, len(values))}] = {{"]
@@ -216,7 +215,7 @@ class _Function:
         lines = []
         for a in d["arguments"]:
             if a["role"] != "const":
-                shape = ", ".join(self._shape(e) for e in a["shape"])
+                shape = ", ".join(self.writer.text(e) for e in a["shape"])
                 what = {"in": "read", "out": "written", "inout": "read and written"}[a["role"]]
                 layout = f", in layout {a['layout']}" if a["layout"] else ""
                 lines.append(f"{self.names['buffer ' + a['name']]}[{shape}]: {a['type']}, {what}{layout}")
@@ -242,9 +241,6 @@ class _Function:
             kind = "asynchronous" if c["asynchronous"] else "waited for at once"
             lines.append(f"{c['number']}  {c['name']}: {ends}, {len(c['extents']) or 1}D{slots}, {kind}")
         return ["/* Copies by DMA, by number:", *(f" *   {comment(x)}" for x in lines), " */", ""] if lines else []
-
-    def _shape(self, e: Json) -> str:
-        return self.writer.text(e)
 
     def _prototype(self, restrict: bool) -> str:
         d, w = self.document, self.writer

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.codegen.export.document import FORMAT, VERSION
 from tilewright.codegen.export.expressions import Json, read_number
 from tilewright.lang import ir
 from tilewright.lang.errors import ArgumentError
@@ -28,8 +29,6 @@ GARBAGE = 0xA5
 
 def read(text: str) -> Json:
     """The document of a JSON text. Raises ArgumentError for another format or version."""
-    from tilewright.codegen.export.document import FORMAT, VERSION
-
     try:
         made = json.loads(text)
     except ValueError as e:
@@ -272,4 +271,4 @@ def _inside(array: np.ndarray, at: Any) -> int:
     return int(at)
 
 
-__all__ = ["execute", "read"]
+__all__ = ["execute", "read", "table"]
