@@ -21,9 +21,9 @@ from tilewright.lang import ir, simplify
 from tilewright.lang.ir import Node, integer
 
 Row = tuple[int, ...]  # the coefficients of a linear index, one for each spatial variable
-Distances = tuple[Row, ...]
 
 _MOST = 1 << 22  # distances that are looked at one by one
+_MOST_OVERLAPS = 8  # of whose subsets each is a term
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -72,8 +72,7 @@ def _collect(n: Node, variables: set[Node], key: tuple[object, ...], found: dict
                 _collect(a, variables, (*key, atom, a), found)
 
 
-@functools.lru_cache(maxsize=4096)
-def shortest(forms: tuple[Row, ...], extents: Row) -> Distances:
+def shortest(forms: tuple[Row, ...], extents: Row) -> tuple[Row, ...]:
     """The shortest distances at which an element has earlier partners: `form . d = 0` for all forms, |d| < extents, the
     first number that is not 0 is positive."""
     return tuple(d for d, _ in shortest_in_boxes(forms, extents, tuple(0 for _ in forms)))
@@ -180,7 +179,5 @@ def overlaps(
         out.append((-1 if len(some) % 2 == 0 else 1, condition, tuple(factors)))
     return out
 
-
-_MOST_OVERLAPS = 8
 
 __all__ = ["Lane", "asked_before", "overlaps", "partner", "rows", "shortest", "shortest_in_boxes"]

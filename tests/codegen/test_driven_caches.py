@@ -16,6 +16,7 @@ import tilewright as tw
 from tests.codegen.naive_caches import naive
 from tests.codegen.recorded_accesses import accesses, driven, machine
 from tests.codegen.test_cpu_caches import cache, hierarchies
+from tests.kernels import matmul
 from tests.schedule.algorithms import ALL
 from tests.schedule.random_schedules import grow
 from tilewright.codegen import loops as L
@@ -27,16 +28,6 @@ from tilewright.lang.errors import BoundsError, CompileError, ScheduleError
 
 M, N, K = tw.sizes("M N K")
 SMALL = machine(cache("L1", 512, 2), cache("L2", 4096, 4))
-
-
-@tw.kernel
-def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
-    i, j = tw.vars("i j")
-    k = tw.rdom(k=K)
-    C = tw.func("C")
-    C[i, j] = 0.0
-    C[i, j] += A[i, k] * B[k, j]
-    return C[:M, :N]
 
 
 @given(hierarchies(), st.integers(0, 2**32), st.sampled_from(sorted(ALL)), st.integers(0, 8))

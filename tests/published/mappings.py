@@ -56,7 +56,7 @@ class Mapping:
             yield from ((k, d, n, True) for d, n in level.spatial)
 
     def coefficient(self, tensor: str, axis: int, d: str) -> int:
-        return AXES[tensor][axis].get(d, None) or (self.stride if d in AXES[tensor][axis] else 0)
+        return AXES[tensor][axis].get(d, 0) or (self.stride if d in AXES[tensor][axis] else 0)
 
     def leaf(self, level: int) -> bool:
         """Whether each element of the array has such a memory for itself."""
@@ -218,21 +218,20 @@ def _tile(m: Mapping, tensor: str, level: int) -> int:
     return math.prod(_lengths(m, tensor, level))
 
 
-def _steps(m: Mapping, axis_dims, d_level: int) -> Iterator[tuple[str, int, int, int]]:
-    """Loops with the distance in their dimension that one of their steps is."""
-    for k, d, n, space in m.loops():
-        inside = math.prod(x for j, e, x, _ in list(m.loops())[list(m.loops()).index((k, d, n, space)) + 1 :] if e == d)
-        yield d, n, inside, k if space else -1
+def _steps(m: Mapping) -> list[int]:
+    """For each of the loops the distance in its dimension that one of its steps is."""
+    loops = list(m.loops())
+    return [math.prod(n for _, e, n, _ in loops[i + 1 :] if e == d) for i, (_, d, _, _) in enumerate(loops)]
 
 
 def _union(m: Mapping, tensor: str, axis: int, lo: int, hi: int, level: int, inner: int) -> int:
     """Points of an axis that elements between two memories have in lo..hi of their tiles together."""
     offsets = [
-        [m.coefficient(tensor, axis, d) * inside * x for x in range(n)]
-        for d, n, inside, k in _steps(m, None, level)
-        if level <= k < inner and d in AXES[tensor][axis]
+        [m.coefficient(tensor, axis, d) * step * x for x in range(n)]
+        for (k, d, n, space), step in zip(m.loops(), _steps(m), strict=True)
+        if space and level <= k < inner and d in AXES[tensor][axis]
     ]
-    return len({o + x for combination in product(*offsets) for o in [sum(combination)] for x in range(lo, hi)})
+    return len({sum(combination) + x for combination in product(*offsets) for x in range(lo, hi)})
 
 
 def _shared(m: Mapping, tensor: str, level: int, inner: int) -> int:
@@ -256,7 +255,7 @@ def _filled(m: Mapping, tensor: str, level: int, parent: int | None) -> int:
         return visits * whole
     d, trips = _outer(m, level)[last]
     axis = next(a for a, x in enumerate(AXES[tensor]) if d in x)
-    steps = [x for x in zip(m.loops(), _steps(m, None, level), strict=True) if not x[0][3] and x[0][0] < level]
-    move = m.coefficient(tensor, axis, d) * steps[last][1][2]
+    steps = [x for (k, _, _, space), x in zip(m.loops(), _steps(m), strict=True) if not space and k < level]
+    move = m.coefficient(tensor, axis, d) * steps[last]
     new = [(max(0, n - move), n) if a == axis else (0, n) for a, n in enumerate(lengths)]
     return visits // trips * (whole + (trips - 1) * size(new))
