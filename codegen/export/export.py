@@ -15,7 +15,7 @@ from tilewright.codegen.export.document import About, document
 from tilewright.codegen.export.expressions import Json
 from tilewright.codegen.export.placement import place
 from tilewright.codegen.export.printing import dumps
-from tilewright.codegen.footprint import program_footprints
+from tilewright.codegen.footprint import footprints_at, live_points
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.lower import Request, lower
 from tilewright.codegen.prepared import registers_of
@@ -123,7 +123,8 @@ def made_document(
     _check_requirements(p, program)
     whole: L.Program = lowered.results["sections"]  # its loops are not parted: every buffer is made at one place
     if on is not None and sizes:
-        check_capacity(on, program_footprints(whole, on, sizes), placed_by(full.directives))
+        bounded = list(live_points(whole, on, sizes, bounded=True))
+        check_capacity(on, footprints_at(bounded, on), placed_by(full.directives))
     about = About(p, full.state, mode, str(full), dict(sizes or {}), on.name if on else None)
     return document(program, about, place(whole, known, dict(sizes or {})))
 
@@ -139,12 +140,12 @@ def _check_requirements(p: Pipeline, program: L.Program) -> None:
 
 def any_machine(state: State, mode: str) -> Machine:
     """A machine with the memories of a schedule and an engine between any two, for exports without a machine."""
-    storages = [s for n in walk(build_nest(state, mode).body) if isinstance(n, Allocation) for s in n.storages]
+    nodes = list(walk(build_nest(state, mode).body))
+    storages = [s for n in nodes if isinstance(n, Allocation) for s in n.storages]
     inner = [m for m in dict.fromkeys(s.memory for s in storages) if m not in ("main", "reg")]
     kinds = {"main": "main", **dict.fromkeys(inner, "scratchpad"), "reg": "registers"}
     memories = tuple(Memory(name, kind, None, 1.0, 1.0, alignment=ALIGNMENT) for name, kind in kinds.items())
-    loops = (n for n in walk(build_nest(state, mode).body) if isinstance(n, LoopNode))
-    called = dict.fromkeys(n.call.unit for n in loops if n.call is not None)
+    called = dict.fromkeys(n.call.unit for n in nodes if isinstance(n, LoopNode) and n.call is not None)
     operands = dict.fromkeys("abc", "main")
     units = tuple(Unit(name, {}, dict.fromkeys("abc", "f32"), operands, 1.0) for name in called)
     engine = Dma("dma", tuple(combinations(("main", *inner), 2)), 1.0)

@@ -188,6 +188,25 @@ def test_what_only_the_call_bounds_is_not_placed() -> None:
     assert placed["rows"] is None and placed["C_tile"] == 0
 
 
+def test_what_a_scalar_bounds_is_not_placed() -> None:
+    """On a machine with sizes, too, where the rest has to fit."""
+
+    @tw.kernel
+    def first(A: tw.f32[N], n: tw.i64):
+        i, r = tw.vars("i"), tw.rdom(r=n).r
+        f = tw.func("f")
+        f[i] = 0.0
+        f[i] += A[r]
+        return f[:N]
+
+    s = first.schedule()
+    s["f.init"].unscheduled()
+    s["f.update"].unscheduled()
+    s.cache_read("A", at="f.update.i", memory="spm")
+    d = first.export(s, machine="toy", sizes={"N": 8}, mode="strict").document
+    assert d["memories"] == [] and [(b["bytes"], b["offset"]) for b in d["buffers"]] == [(None, None)]
+
+
 def test_buffers_that_do_not_live_at_once_share_their_place() -> None:
     i = tw.vars("i")
     x = [tw.func(f"x{k}") for k in range(5)]
