@@ -18,7 +18,7 @@ from tilewright.codegen.footprint import arenas
 from tilewright.codegen.instrumented import OnMachine
 from tilewright.codegen.prepared import Prepared, prepare
 from tilewright.codegen.skeleton import layout, native
-from tilewright.codegen.skeleton.engine import Result, read_result, start_state
+from tilewright.codegen.skeleton.engine import Result, read_driven, start_state
 from tilewright.hw import Account, Footprint, Machine, SimulationError
 from tilewright.lang.binding import Bound, check_sizes
 from tilewright.lang.pipeline import Pipeline
@@ -98,7 +98,7 @@ def execute(
     counted, env, engine = Counted(kept[0].ledger, done.counts), done.bound.env, kept[0].engine
     counters = np.array(done.counts, np.int64)
     native.function()(engine.ctypes.data, counters.ctypes.data, layout.STEP_FINISH, 0, 0)
-    result = read_result(encoded, engine.tolist())
+    result = read_driven(encoded, engine)
     if counted.ledger.problem is None:
         _check(counted, result, prepared.result(env, sync=sync))
     made = assembled(prepared, counted, env, tuple(found), "execution", levels, result)

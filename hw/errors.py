@@ -43,6 +43,7 @@ class SimulationError(TilewrightError):
     `simulation.no-time` (an account of counts only is asked what took how long), `caches.none` (the machine has none),
     `simulation.sync` (cores and copies meet `decoupled` or at a `barrier`), `simulation.size` (how large a buffer is
     depends on data), `simulation.disagree` (a run and its skeleton differ: a mistake of the library's),
+    `simulation.beyond` (a run takes longer than its clock counts, 2**38 cycles),
     `estimate.data` (caches can't be estimated where loop bounds depend on data: run it with `simulate`).
     """
 

@@ -2,6 +2,7 @@
 
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton.boxes import keep_box, wait_for_boxes
+from tilewright.codegen.skeleton.expressions import grow, product
 from tilewright.codegen.skeleton.phases import add_to_phase
 from tilewright.codegen.skeleton.timing import (
     commit_before,
@@ -27,8 +28,8 @@ def add_up(m, copy):
     m[sums + L.A_RUNS] += m[copy + L.G_RUNS]
     m[sums + L.A_BURST] += m[copy + L.G_BURST]
     m[sums + L.A_SPLIT] += m[copy + L.G_SPLIT]
-    data = m[copy + L.G_DATA] * m[L.ACTIVE] * width
-    m[sums + L.A_TRANSFER] += m[copy + L.G_ISSUE] + data
+    data = product(m, m[copy + L.G_DATA], m[L.ACTIVE] * width)
+    grow(m, sums + L.A_TRANSFER, m[copy + L.G_ISSUE] + data)
     m[sums + L.A_DATA] += data
 
 

@@ -16,7 +16,8 @@ from tilewright.codegen.skeleton import tree as T
 from tilewright.codegen.skeleton.encoding import Encoded, encode
 from tilewright.codegen.skeleton.native import function
 from tilewright.codegen.skeleton.walk import walk
-from tilewright.hw.timing import CAUSES
+from tilewright.hw.errors import SimulationError
+from tilewright.hw.timing import CAUSES, TICKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,21 @@ def start_state(encoded: Encoded, values: Mapping[str, int], intervals: int = 0,
     for name, place in encoded.leaves.items():
         m[place] = int(values[name])
     return m
+
+
+def read_driven(encoded: Encoded, m: np.ndarray) -> Result:
+    """What the engine's memory says after another program has driven it (see drive.py).
+
+    Raises SimulationError `simulation.beyond` where its numbers were not safe in 64 bits.
+    """
+    if m[L.BEYOND]:
+        raise SimulationError(
+            f"the run takes longer than a clock of 64 bits counts (about {L.LARGEST // TICKS:,} cycles)",
+            code="simulation.beyond",
+            hint="kernel.account, which runs nothing, computes it with any number of digits; or is a figure of the machine"
+            " too slow?",
+        )
+    return read_result(encoded, m.tolist())
 
 
 def read_result(encoded: Encoded, m: Sequence[int]) -> Result:

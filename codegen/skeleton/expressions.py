@@ -13,6 +13,18 @@ def product(m, a, b):
     return a * b
 
 
+def check(m, n):
+    """Note whether a sum is beyond what is safe; its terms were not."""
+    if n > L.LARGEST or n < -L.LARGEST:
+        m[L.BEYOND] = 1
+
+
+def grow(m, place, n):
+    """Add to a number; notes where that is beyond what is safe."""
+    m[place] += n
+    check(m, m[place])
+
+
 def floor_quotient(a, b):
     """a // b rounded down, 0 where b is 0 (as the language has it)."""
     if b == 0:
@@ -86,6 +98,7 @@ def evaluate(m, k):
         m[values + k] = product(m, m[values + m[at + 1]], m[values + m[at + 2]])
     elif op >= L.ADD:
         m[values + k] = combine(op, m[values + m[at + 1]], m[values + m[at + 2]])
+        check(m, m[values + k])
 
 
 def fresh(m, s):

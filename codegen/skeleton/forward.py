@@ -2,7 +2,7 @@
 
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton.boxes import forget_boxes
-from tilewright.codegen.skeleton.expressions import product
+from tilewright.codegen.skeleton.expressions import grow, product
 from tilewright.codegen.skeleton.state import (
     accounts,
     copy_out,
@@ -22,7 +22,7 @@ def multiply(m, target, saved, count, times):
         grown = m[target + i] - m[saved + i]
         if grown > most:
             m[L.BEYOND] = 1
-        m[target + i] += grown * times
+        grow(m, target + i, grown * times)
     return saved + count
 
 
@@ -74,7 +74,7 @@ def skip(m, loop, saved, period, times):
     skip_slots(m, loop, saved, period, times)
     skip_frame(m, at, saved, delta, times)
     multiply_accounts(m, at, accounts(m, at, saved), times)
-    m[L.CLOCK] += shift
+    grow(m, L.CLOCK, shift)
 
 
 def skip_slots(m, loop, saved, period, times):

@@ -4,7 +4,7 @@ that happen at once, then everybody waits for everybody. A loop of n iterations 
 """
 
 from tilewright.codegen.skeleton import layout as L
-from tilewright.codegen.skeleton.expressions import product
+from tilewright.codegen.skeleton.expressions import check, product
 from tilewright.codegen.skeleton.timing import record_copy, record_wait
 
 
@@ -126,6 +126,7 @@ def next_phase(m, loop, work, time):
     m[frame + L.F_COUNT] += 1
     m[frame + L.F_BEGAN] += time
     m[L.CLOCK] = m[frame + L.F_BEGAN]
+    check(m, m[L.CLOCK])
     hold_back(m)
     m[frame + L.F_MARK_1], m[frame + L.F_MARK] = m[frame + L.F_MARK], m[L.RECORDED]
     for c in range(m[L.N_CHANNELS] + m[L.N_ENGINES]):

@@ -6,6 +6,7 @@ all t wherever the loops inside are.
 """
 
 from tilewright.codegen.skeleton import layout as L
+from tilewright.codegen.skeleton.expressions import check, product
 
 
 def gcd(a, b):
@@ -18,6 +19,9 @@ def gcd(a, b):
 
 def put(m, r, slope, low, high, step, varies):
     """Set a range; what is one value has step 0."""
+    check(m, slope)
+    check(m, low)
+    check(m, high)
     m[r + L.SLOPE] = slope
     m[r + L.LOW] = low
     m[r + L.HIGH] = high
@@ -31,11 +35,11 @@ def put_copy(m, r, a):
 
 def lowest(m, r, n):
     """The least value over the n iterations."""
-    return m[r + L.LOW] + min(0, m[r + L.SLOPE] * (n - 1))
+    return m[r + L.LOW] + min(0, product(m, m[r + L.SLOPE], n - 1))
 
 
 def highest(m, r, n):
-    return m[r + L.HIGH] + max(0, m[r + L.SLOPE] * (n - 1))
+    return m[r + L.HIGH] + max(0, product(m, m[r + L.SLOPE], n - 1))
 
 
 def moves(m, r):
@@ -54,8 +58,9 @@ def put_bool(m, r, known, holds, varies):
 def sign(m, a, b, n):
     """What is certain of a - b: -2 (<), -1 (<=), 0 (==), 1 (>=), 2 (>), 3 (nothing), 4 (only that it is not 0)."""
     slope = m[a + L.SLOPE] - m[b + L.SLOPE]
-    low = m[a + L.LOW] - m[b + L.HIGH] + min(0, slope * (n - 1))
-    high = m[a + L.HIGH] - m[b + L.LOW] + max(0, slope * (n - 1))
+    moved = product(m, slope, n - 1)
+    low = m[a + L.LOW] - m[b + L.HIGH] + min(0, moved)
+    high = m[a + L.HIGH] - m[b + L.LOW] + max(0, moved)
     if low > 0:
         return 2
     if high < 0:
@@ -126,13 +131,14 @@ def put_product(m, r, a, b, n):
         a, b = b, a
     if m[b + L.SLOPE] == 0 and m[b + L.STEP] == 0 and m[b + L.VARIES] == 0:
         c = m[b + L.LOW]
-        x, y = m[a + L.LOW] * c, m[a + L.HIGH] * c
-        put(m, r, m[a + L.SLOPE] * c, min(x, y), max(x, y), abs(m[a + L.STEP] * c), m[a + L.VARIES])
+        x, y = product(m, m[a + L.LOW], c), product(m, m[a + L.HIGH], c)
+        slope, step = product(m, m[a + L.SLOPE], c), abs(product(m, m[a + L.STEP], c))
+        put(m, r, slope, min(x, y), max(x, y), step, m[a + L.VARIES])
         return
     a0, a1, b0, b1 = lowest(m, a, n), highest(m, a, n), lowest(m, b, n), highest(m, b, n)
     s, t = gcd(m[a + L.STEP], m[a + L.SLOPE]), gcd(m[b + L.STEP], m[b + L.SLOPE])
-    step = gcd(gcd(s * b0, t * a0), s * t)
-    w, x, y, z = a0 * b0, a0 * b1, a1 * b0, a1 * b1
+    step = gcd(gcd(product(m, s, b0), product(m, t, a0)), product(m, s, t))
+    w, x, y, z = product(m, a0, b0), product(m, a0, b1), product(m, a1, b0), product(m, a1, b1)
     varies = 1 if moves(m, a) != 0 or moves(m, b) != 0 else 0
     put(m, r, 0, min(min(w, x), min(y, z)), max(max(w, x), max(y, z)), step, varies)
 
@@ -280,23 +286,23 @@ def uniform(m, loop, n):
     for i in range(m[record + L.L_N_KNOWN]):
         analyse(m, m[m[record + L.L_KNOWN] + i], loop, n)
     for i in range(m[record + L.L_N_CHECKS]):
-        check = m[record + L.L_CHECKS] + L.CHECK_SIZE * i
-        r = m[L.RANGES] + L.RANGE_SIZE * m[check + 1]
+        at = m[record + L.L_CHECKS] + L.CHECK_SIZE * i
+        r = m[L.RANGES] + L.RANGE_SIZE * m[at + 1]
         if m[r + L.VARIES] != 0:
             return 0
-        kind = m[check]
+        kind = m[at]
         slope = m[r + L.SLOPE]
         if kind == L.CHECK_SAME:
             if slope != 0:
                 return 0
         elif kind == L.CHECK_MODULO:
-            if slope * m[check + 2] % m[check + 3] != 0:
+            if slope % m[at + 3] * m[at + 2] % m[at + 3] != 0:
                 return 0
         else:
-            at = m[record + L.L_ROTATIONS] + m[check + 2]
-            turn = slope % m[check + 3]
-            if m[at] == -1:
-                m[at] = turn
-            elif m[at] != turn:
+            rotation = m[record + L.L_ROTATIONS] + m[at + 2]
+            turn = slope % m[at + 3]
+            if m[rotation] == -1:
+                m[rotation] = turn
+            elif m[rotation] != turn:
                 return 0
     return 1

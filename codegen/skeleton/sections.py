@@ -1,7 +1,7 @@
 """Sections that compute: what they wait for, and what their counts cost."""
 
 from tilewright.codegen.skeleton import layout as L
-from tilewright.codegen.skeleton.expressions import fresh, product
+from tilewright.codegen.skeleton.expressions import check, fresh, grow, product
 from tilewright.codegen.skeleton.timing import record, record_wait, settle, slot_of, touch
 
 
@@ -63,7 +63,7 @@ def flush(m, section):
     counters, last, cost = m[L.COUNTERS], m[L.LAST], m[L.COST]
     for i in range(m[at + L.C_N_WEIGHTS]):
         weight = m[at + L.C_WEIGHTS] + L.WEIGHT_SIZE * i
-        m[cost + m[weight + 1]] += product(m, m[counters + m[weight]] - m[last + m[weight]], m[weight + 2])
+        grow(m, cost + m[weight + 1], product(m, m[counters + m[weight]] - m[last + m[weight]], m[weight + 2]))
     for k in range(m[at + L.C_C0], m[at + L.C_C1]):
         m[last + k] = m[counters + k]
 
@@ -76,11 +76,12 @@ def end_section(m, section):
     for r in range(m[L.N_RESOURCES]):
         resource = m[L.RESOURCES] + L.RESOURCE_SIZE * r
         ticks = m[m[L.COST] + r]
-        m[m[L.USED] + r] += ticks
+        grow(m, m[L.USED] + r, ticks)
         if m[resource + L.R_SCOPE] == L.OF_MACHINE:
             ticks = product(m, ticks, m[L.ACTIVE])
         if m[resource + L.R_KIND] != 0:
             bank += ticks
+            check(m, bank)
         else:
             busy = max(busy, ticks)
     latency = m[L.UNIT_LATENCY] + m[L.LATENCY] if busy > 0 else 0
@@ -104,8 +105,7 @@ def finish_section(m, section):
     record_wait(m, m[at + L.C_NAME], L.WHY_BANK, -1, worked, served)
     record_wait(m, m[at + L.C_NAME], L.WHY_LATENCY, -1, served, end)
     m[L.CLOCK] = end
-    if end > L.LARGEST:
-        m[L.BEYOND] = 1
+    check(m, end)
     for i in range(m[at + L.C_N_USES]):
         use = m[at + L.C_USES] + L.USE_SIZE * i
         first, count = slots_used(m, use, m[m[at + L.C_SLOTS] + i])
@@ -129,7 +129,7 @@ def call_unit(m, unit):
         if extent <= 0:
             return
         m[m[L.VALUES] + m[at + L.U_ROLES] + i] = extent
-    m[m[L.COST] + m[at + L.U_RESOURCE]] += fresh(m, m[at + L.U_SINK])
+    grow(m, m[L.COST] + m[at + L.U_RESOURCE], fresh(m, m[at + L.U_SINK]))
     m[L.UNIT_LATENCY] = max(m[L.UNIT_LATENCY], m[at + L.U_LATENCY])
 
 
@@ -171,12 +171,13 @@ def next_costs(m, section, loop, count):
         product(m, cost, max(count, chunk))  # no less than those below
         most, current = m[at + L.L_FORK] + n + r, m[at + L.L_FORK] + 2 * n + r
         if is_sum(m, r, m[at + L.L_MODE]):
-            m[most] += cost * count
+            grow(m, most, cost * count)
         elif position + count < chunk:
-            m[current] += cost * count
+            grow(m, current, cost * count)
         else:
             taken = chunk - position
             m[most] = max(m[most], m[current] + cost * taken)
+            check(m, m[most])
             if count - taken >= chunk:
                 m[most] = max(m[most], cost * chunk)
             m[current] = cost * ((count - taken) % chunk)
@@ -193,4 +194,4 @@ def join_costs(m, loop):
     n = m[L.N_RESOURCES]
     for r in range(n):
         most = max(m[m[at + L.L_FORK] + n + r], m[m[at + L.L_FORK] + 2 * n + r])
-        m[m[L.COST] + r] += m[m[at + L.L_FORK] + r] + most
+        grow(m, m[L.COST] + r, m[m[at + L.L_FORK] + r] + most)

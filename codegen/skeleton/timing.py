@@ -1,7 +1,7 @@
 """When copies run: channels, queues, slots of rings, and stores that are placed in time only when it matters."""
 
 from tilewright.codegen.skeleton import layout as L
-from tilewright.codegen.skeleton.expressions import product
+from tilewright.codegen.skeleton.expressions import check, product
 
 
 def record(m, track, section, start, end, cause, buffer, size):
@@ -50,6 +50,7 @@ def place(m, number, ready, issue, data):
         m[engine + L.N_BUS] = end
     m[channel + L.H_END] = end
     done = end + m[engine + L.N_LATENCY]
+    check(m, done)
     m[oldest] = done
     m[engine + L.N_POSITION] = (m[engine + L.N_POSITION] + 1) % m[engine + L.N_QUEUE]
     record_copy(m, m[copy + L.D_CHANNEL], m[copy + L.D_SECTION], start, end, m[copy + L.G_BYTES])

@@ -2,7 +2,7 @@
 
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton.copies import run_copy
-from tilewright.codegen.skeleton.expressions import evaluate, fresh, lanes_holding, product, value
+from tilewright.codegen.skeleton.expressions import check, evaluate, fresh, grow, lanes_holding, product, value
 from tilewright.codegen.skeleton.forward import (
     core_accounts,
     fork_cores,
@@ -117,9 +117,9 @@ def enter(m, loop):
     m[at + L.L_V], m[at + L.L_OUTER] = m[at + L.L_FIRST], m[L.CONTEXT]
     trips = max(0, m[at + L.L_END] - m[at + L.L_FIRST])
     if m[at + L.L_VISITS] >= 0:
-        m[m[L.COUNTERS] + m[at + L.L_VISITS]] += 1
+        grow(m, m[L.COUNTERS] + m[at + L.L_VISITS], 1)
     if m[at + L.L_TRIPS] >= 0:
-        m[m[L.COUNTERS] + m[at + L.L_TRIPS]] += trips
+        grow(m, m[L.COUNTERS] + m[at + L.L_TRIPS], trips)
     if trips == 0:
         return 0
     if m[at + L.L_RING] != 0 and m[L.SYNC] != 0:
@@ -262,10 +262,10 @@ def begin_step(m, section):
         copy_out(m, counters, m[at + L.M_COUNTS], n)
         return 0
     for k in range(n):
-        m[counters + k] += m[m[at + L.M_COUNTS] + k]
+        grow(m, counters + k, m[m[at + L.M_COUNTS] + k])
     copy_out(m, counters, m[L.LAST] + m[at + L.C_C0], n)
     for r in range(m[L.N_RESOURCES]):
-        m[m[L.USED] + r] += m[m[at + L.M_COSTS] + r]
+        grow(m, m[L.USED] + r, m[m[at + L.M_COSTS] + r])
     finish_section(m, section)
     return 1
 
@@ -283,7 +283,7 @@ def end_step(m, section):
 
 def charge(m, pc):
     if m[pc + 3] < 0 or value(m, m[pc + 3]) != 0:
-        m[m[L.COUNTERS] + m[pc + 1]] += value(m, m[pc + 2])
+        grow(m, m[L.COUNTERS] + m[pc + 1], value(m, m[pc + 2]))
 
 
 def multiply_factors(m, pc):
@@ -293,7 +293,7 @@ def multiply_factors(m, pc):
     amount = 1
     for i in range(m[pc + 3]):
         amount = product(m, amount, max(0, value(m, m[m[pc + 4] + i])))
-    m[m[L.COUNTERS] + m[pc + 1]] += amount
+    grow(m, m[L.COUNTERS] + m[pc + 1], amount)
 
 
 def unit_step(m, pc):
@@ -326,10 +326,8 @@ def finish(m):
         record_wait(m, -1, L.WHY_DRAIN, last, m[L.CLOCK], latest)
     m[L.CLOCK] = latest
     for k in range(m[L.N_COUNTERS]):
-        if m[m[L.COUNTERS] + k] > L.LARGEST:
-            m[L.BEYOND] = 1
-    if m[L.CLOCK] > L.LARGEST:
-        m[L.BEYOND] = 1
+        check(m, m[m[L.COUNTERS] + k])
+    check(m, m[L.CLOCK])
 
 
 def start(m):
@@ -363,7 +361,8 @@ def walk(m):
         elif op == L.CHARGE:
             charge(m, pc)
         elif op == L.LANES:
-            m[m[L.COUNTERS] + a] += value(m, m[pc + 2]) * lanes_holding(m, m[pc + 3], m[pc + 4], m[pc + 5])
+            count = lanes_holding(m, m[pc + 3], m[pc + 4], m[pc + 5])
+            grow(m, m[L.COUNTERS] + a, product(m, value(m, m[pc + 2]), count))
         elif op == L.PRODUCT:
             multiply_factors(m, pc)
         elif op == L.BEGIN:

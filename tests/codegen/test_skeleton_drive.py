@@ -10,14 +10,17 @@ import pytest
 from tests.codegen.test_skeleton_time import stream
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton.encoding import encode
-from tilewright.codegen.skeleton.engine import read_result, run, start_state
+from tilewright.codegen.skeleton.engine import read_driven, run, start_state
 from tilewright.codegen.skeleton.native import function
+from tilewright.hw.errors import SimulationError
 
 
 @pytest.mark.parametrize("sync", ["decoupled", "barrier"])
 @pytest.mark.parametrize("times", [(9, 7, 3), (2, 3, 11)])
-def test_a_stream_in_steps(times, sync):
+@pytest.mark.parametrize("heavy", [0, 55], ids=["short", "beyond 64 bits"])
+def test_a_stream_in_steps(times, sync, heavy):
     n, (load, work, store) = 23, times
+    work <<= heavy
     table = stream(load, work, store, sync=sync, barrier=2)
     encoded = encode(table)
     m = start_state(encoded, {"N": n})
@@ -43,7 +46,12 @@ def test_a_stream_in_steps(times, sync):
     for buffer in (2, 3):
         step(L.STEP_DEATH, buffer)
     step(L.STEP_FINISH, 0, counters)
-    found, expected = read_result(encoded, m.tolist()), run(table, {"N": n})
+    if heavy:
+        with pytest.raises(SimulationError) as caught:
+            read_driven(encoded, m)
+        assert caught.value.code == "simulation.beyond"
+        return
+    found, expected = read_driven(encoded, m), run(table, {"N": n})
     assert (found.total, found.busy, found.counters) == (expected.total, expected.busy, expected.counters)
     assert sorted((w.cause, w.ticks) for w in found.waits) == sorted((w.cause, w.ticks) for w in expected.waits)
     assert found.copies == expected.copies
