@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from tests.hw.test_trace import check
-from tilewright.hw import Account, CapacityError, load_machine
+from tilewright.hw import Account, AccountError, CapacityError, load_machine
 from tilewright.hw.account import account_schema
 from tilewright.hw.timing import CAUSES
 
@@ -120,7 +120,10 @@ def test_the_first_intervals_are_those_of_the_whole_timeline() -> None:
     whole, few = account(double, "decoupled"), account(double, "decoupled", 25)
     assert len(work(few)) == 25
     assert set(work(few)) <= set(work(whole))
-    assert account(double, "decoupled", 0).trace is not None and not work(account(double, "decoupled", 0))
+    none = account(double, "decoupled", 0)
+    assert none.time is not None and not none.time.intervals
+    with pytest.raises(AccountError, match="no timeline"):
+        none.trace()
     assert few.time is not None and whole.time is not None
     assert few.time.cycles == whole.time.cycles
 
