@@ -28,7 +28,7 @@ _MOST_OVERLAPS = 8  # of whose subsets each is a term
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lane:
-    """A spatial loop: `var` runs start <= var < stop, never more than `most` iterations."""
+    """A loop, spatial or within: `var` runs start <= var < stop, never more than `most` iterations."""
 
     var: Node
     start: Node
@@ -121,8 +121,8 @@ def _moved(d: Row, array: Sequence[Lane]) -> dict[Node, Node]:
     return {x.var: simplify.sub(x.var, integer(k)) for x, k in zip(array, d, strict=True) if k}
 
 
-def partner(d: Row, array: Sequence[Lane]) -> Node:
-    """Whether an element has a partner at a distance before it."""
+def partner(d: Row, array: Sequence[Lane], within: Sequence[Lane] = ()) -> Node:
+    """Whether an element has a partner at a distance before it, which runs this iteration of the loops `within` too."""
     moved = _moved(d, array)
     out: Node = ir.TRUE
     for x, k in zip(array, d, strict=True):
@@ -132,12 +132,19 @@ def partner(d: Row, array: Sequence[Lane]) -> Node:
             out = simplify.conjunction(out, simplify.compare("ge", at, start))
         if k < 0 or stop is not x.stop:
             out = simplify.conjunction(out, simplify.compare("lt", at, stop))
+    for x in within:
+        start, stop = ir.substitute((x.start, x.stop), moved)
+        if start is not x.start:
+            out = simplify.conjunction(out, simplify.compare("ge", x.var, start))
+        if stop is not x.stop:
+            out = simplify.conjunction(out, simplify.compare("lt", x.var, stop))
     return out
 
 
-def asked_before(forms: tuple[Row, ...], array: Sequence[Lane]) -> Node:
-    """Whether an element asks for what an earlier one asks for: a condition on the spatial variables."""
-    return _any(partner(d, array) for d in shortest(forms, tuple(x.most for x in array)))
+def asked_before(forms: tuple[Row, ...], array: Sequence[Lane], within: Sequence[Lane] = ()) -> Node:
+    """Whether an element asks for what an earlier one asks for: a condition on the spatial variables, and on those of the
+    loops `within` where their bounds move with the array."""
+    return _any(partner(d, array, within) for d in shortest(forms, tuple(x.most for x in array)))
 
 
 def _any(conditions: Iterable[Node]) -> Node:

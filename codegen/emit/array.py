@@ -86,7 +86,8 @@ def share_access(ledger: Ledger, r: Region, key: Key, n: int, mask: Value | None
     if not array or a is None:
         return
     index = [from_linear(dict(terms), 0) for terms in (a.terms, a.dynamic, a.strides)]
-    condition = asked_before(rows(index, array), array)
+    within = [Lane(s.var, here(r, s.start), here(r, s.stop), _FAR) for s in ledger.within]
+    condition = asked_before(rows(index, array), array, within)
     if condition is ir.FALSE:
         return
     x = value(r, condition)[0]

@@ -97,6 +97,7 @@ class Ledger:
         self.called = False  # inside of what a unit does
         self.units: dict[str, int] = {}  # in the order of their first calls
         self.array: list[L.For] = []  # the spatial loops around
+        self.within: list[L.For] = []  # the other loops around that stand inside of these
         self.outside: dict[L.Buffer, int] = {}  # how many of them are around where a buffer lives
         self.blocks = [_Block()]
         moved = [s.transfer for s in L.walk(program.body) if isinstance(s, L.Section) and s.transfer is not None]
@@ -424,14 +425,15 @@ class _Loop:
 
     @contextmanager
     def body(self) -> Iterator[None]:
-        if self.loop.axis:
-            self.ledger.array.append(self.loop)
+        around = self.ledger.array if self.loop.axis else self.ledger.within if self.ledger.array else None
+        if around is not None:
+            around.append(self.loop)
         with self.ledger.block(self.region) as self.steps:
             yield
         for _, step, _ in reversed(self.kinds):
             self.ledger.steps.call(self.region, step, self.site, self.ledger._counters(self.region))
-        if self.loop.axis:
-            self.ledger.array.pop()
+        if around is not None:
+            around.pop()
 
 
 def _uniform(r: Region, mask: Value | None) -> Value | None:

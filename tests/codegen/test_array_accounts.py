@@ -90,3 +90,25 @@ def test_what_does_not_move_is_kept_by_every_element():
     assert of(got, "dram", "B").served == 6 * 5
     (buffer,) = next(f for f in got.footprint if f.memory == "rf").buffers
     assert buffer.size == 5 * 4
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_who_does_not_run_does_not_ask(first):
+    """Elements whose loops inside begin later or end earlier than others': a word is read once for those that are there."""
+
+    def ragged(A):
+        y = tw.vars("y")
+        d = tw.rdom(t=6)
+        d.where(d.t <= y + 1 if first else d.t >= y)
+        S = tw.func("S")
+        S[y] = 0
+        S[y] += A[d.t]
+        return S[:4]
+
+    ragged.__annotations__ = {"A": tw.i32[6]}
+    k = tw.kernel(ragged)
+    s = k.schedule(machine=machine("main", "rf", axes={"x": 4}, elements=("rf",)))
+    s["S.update"].spatial("y", "x")
+    asked = [t for y in range(4) for t in range(6) if (t <= y + 1 if first else t >= y)]
+    row = of(both(k, s, {}), "main", "A")
+    assert (row.reads, row.requests) == (len(set(asked)), len(asked))
