@@ -45,6 +45,7 @@ class Prepared:
     placed: Callable[[Footprint], Location | None] = lambda footprint: None
     propose: Callable[[str, Mapping[str, Any]], tuple[Proposal, ...]] = lambda memory, env: ()
     _encoded: dict[str | None, Encoded] = field(default_factory=dict)
+    _points: dict[frozenset[tuple[str, Any]], list[tuple[str, list[LiveBuffer]]]] = field(default_factory=dict)
 
     @cached_property
     def lowered(self) -> Lowered:
@@ -79,8 +80,12 @@ class Prepared:
         return staged(self.program, self.machine)
 
     def points(self, env: Mapping[str, Any]) -> list[tuple[str, list[LiveBuffer]]]:
-        """Where buffers begin to live, with those that live then."""
-        return list(live_points(self.whole, self.machine, env))
+        """Where buffers begin to live, with those that live then; an account asks several times."""
+        key = frozenset(env.items())
+        if key not in self._points:
+            self._points.clear()
+            self._points[key] = list(live_points(self.whole, self.machine, env))
+        return self._points[key]
 
     @cached_property
     def table(self) -> Table:
