@@ -24,7 +24,7 @@ from tilewright.codegen.table import table_of
 from tilewright.hw import Footprint, LiveBuffer, Machine, Proposal, SimulationError, check_capacity
 from tilewright.lang.errors import Location, user_location
 from tilewright.lang.pipeline import Pipeline
-from tilewright.schedule.machines import as_machine, check_arrays
+from tilewright.schedule.machines import as_machine, check_arrays, check_state
 from tilewright.schedule.registers import Registers
 from tilewright.schedule.state import State
 
@@ -136,6 +136,7 @@ def prepare(p: Pipeline, schedule: Any, machine: Machine | str | None, mode: str
         return found
     full = complete(own, mode, registers_of(on))
     full.check(capacity=False)  # of all buffers at the sizes of a call, see `fits`
+    check_state(full.state, on)
     frozen = own.copy()
 
     def propose(memory: str, env: Mapping[str, Any]) -> tuple[Proposal, ...]:

@@ -9,6 +9,7 @@ from tests.schedule.helpers import good, refused
 from tests.schedule.native import natively
 from tilewright.hw import load_machine, machine_text, parse_machine
 from tilewright.lang import expr
+from tilewright.lang.errors import ScheduleError
 from tilewright.lang.func import func
 from tilewright.lang.symbols import rdom
 from tilewright.lang.symbols import vars as variables
@@ -153,3 +154,16 @@ def test_the_account(sizes):
     assert account.operations["mma"] == 2 * sizes["M"] * sizes["N"] * sizes["K"]
     busy = next(u.busy for u in account.time.uses if u.resource == "mma")
     assert busy == sum(m + n + k - 2 for m, n, k in calls)
+
+
+def test_a_machine_without_the_unit():
+    """Where no machine is bound it shows when one is met, before anything is prepared for it."""
+    from tilewright.kernels import from_pipeline
+
+    kernel, s = from_pipeline(matmul()), block()
+    s["C.update"].tensorize("ii", "other")
+    sizes = {"M": 4, "N": 8, "K": 3}
+    for act in (kernel.simulate, kernel.account):
+        with pytest.raises(ScheduleError) as e:
+            act(s, machine="toy", sizes=sizes)
+        assert e.value.code == "schedule.unit"
