@@ -6,7 +6,7 @@ result = run(table, {"M": 1024, "N": 1024, "K": 1024})
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -161,7 +161,7 @@ def read_result(encoded: Encoded, m: Sequence[int]) -> Result:
     engines = {c.section: c.engine for c in T.walk(t.tree) if isinstance(c, T.Copy)}
     for section, place in encoded.copy_sums:
         at = m[L.SUMS] + place
-        found = Copies(*m[at : at + len(Copies.__slots__)])
+        found = Copies(*m[at : at + len(fields(Copies))])
         copies[section] = copies.get(section, Copies()) + found
         channels[(engines[section], encoded.copy_channels[section])] += found.transfer
     return Result(
