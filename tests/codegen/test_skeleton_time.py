@@ -55,8 +55,8 @@ def stream(
     uses = (T.Use(2, slot(2), True, in_place), *(() if in_place else (T.Use(3, slot(3), False, True),)))
     items = (copy(0, 0, 2, load, True), T.Compute(1, uses, T.Charge(0, integer(work))), copy(2, 1, out, store, False))
     if alone:
-        whole = (T.Side(b, None, integer(0), (integer(1),), 1) for b in (4, 5))
-        items = (T.Copy(3, *whole, (integer(alone),), False, 0, True, 1, 1), *items)
+        far, near = (T.Side(b, None, integer(0), (integer(1),), 1) for b in (4, 5))
+        items = (T.Copy(3, far, near, (integer(alone),), False, 0, True, 1, 1), *items)
     loop: T.Step = T.Loop(I, integer(0), size("N"), T.SERIAL, T.Sequence(items), None, None, True)
     for b in {2, out}:
         loop = T.Life(b, loop)
