@@ -16,6 +16,7 @@ from tests.hw.test_trace import check
 from tilewright.hw import Account, AccountError, CapacityError, load_machine
 from tilewright.hw.account import account_schema
 from tilewright.hw.timing import CAUSES
+from tilewright.schedule.causes import RaceError
 
 M, N, K = tw.sizes("M N K")
 
@@ -128,7 +129,8 @@ def test_the_first_intervals_are_those_of_the_whole_timeline() -> None:
     assert few.time.cycles == whole.time.cycles
 
 
-MEMORIES = {"toy": "spm", "snitch-cluster": "tcdm", "hexagon-vtcm": "vtcm"}
+# Machines that have a rate for f64, for one without it there is no time (`account.rate`).
+MEMORIES = {"toy": "spm", "snitch-cluster": "tcdm"}
 FACTORS = st.sampled_from([1, 2, 3, 4, 5, 8])
 
 
@@ -155,7 +157,7 @@ def test_no_run_is_faster_than_its_roofline(order, by, machine, at, slots, vecto
         found = matmul.account(
             s, machine=machine, sizes=dict(zip("MNK", sizes, strict=True)), sync=sync, timeline=50_000
         )
-    except CapacityError:
+    except (CapacityError, RaceError):  # slots of a loop that is shared out among cores are a race
         return
     time = found.time
     assert time is not None
