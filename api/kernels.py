@@ -269,7 +269,7 @@ class Kernel:
         5 ns an access, which is why it is asked for. SimulationError `caches.none` where the machine has no caches.
         `timeline` and `sync` are as in `account`.
         """
-        from tilewright.codegen.simulate import simulate
+        from tilewright.codegen.accounts.simulate import simulate
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
         return simulate(p, schedule, machine, sizes, check_mode(mode or self.mode), inputs, caches, timeline, sync)
@@ -286,7 +286,7 @@ class Kernel:
         cores and copies meet, where not as the machine does. Raises SimulationError `skeleton.data` where loop bounds or
         conditions depend on data, CapacityError where buffers do not fit.
         """
-        from tilewright.codegen.account import account
+        from tilewright.codegen.accounts.account import account
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
         return account(p, schedule, machine, sizes, check_mode(mode or self.mode), time, timeline, sync)

@@ -52,8 +52,8 @@ def measure(name: str, rounds: int | None) -> Figure:
 def _rate(name: str, case: Callable[[], tuple[Any, Any, dict[str, int]]], rounds: int) -> Figure:
     """Accesses a second of the kernel's run alone; what compiles it and makes its data is not in it."""
     from tilewright.codegen import instrumented
+    from tilewright.codegen.accounts.prepared import prepare
     from tilewright.codegen.cpu_caches import DrivenCaches
-    from tilewright.codegen.prepared import prepare
     from tilewright.hw import load_machine
 
     class Timed:
@@ -138,7 +138,7 @@ def _estimate(rounds: int) -> Figure:
 def _skeleton(name: str, sizes: dict[str, int], rounds: int) -> Figure:
     """`kernel.account` with time and the annotated nest, once the schedule is lowered."""
     from benchmarks.skeleton_levels import levels
-    from tilewright.codegen.prepared import prepare
+    from tilewright.codegen.accounts.prepared import prepare
 
     kernel, schedule, machine = levels()
     taken = []

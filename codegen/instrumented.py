@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen import abi, externs, runtime, stages, target
+from tilewright.codegen import externs, runtime, stages, target
 from tilewright.codegen import loops as L
+from tilewright.codegen.accounts.footprint import PAGE
 from tilewright.codegen.compile import raise_kernel_code
 from tilewright.codegen.cpu_caches import Drive, bases
 from tilewright.codegen.emit import RECORD_HEAD, Tally, counter_count, decode_counters, emit, record_layout
 from tilewright.codegen.emit.ledger import Ledger
 from tilewright.codegen.entry import invoke, scalar_slot
-from tilewright.codegen.footprint import PAGE
-from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.jit import load
-from tilewright.codegen.lower import Request, lower
+from tilewright.codegen.lower import as_written, lower
 from tilewright.codegen.physical import pack, physical_shape, unpack
 from tilewright.lang.binding import Bound, bind, index_value
 from tilewright.lang.pipeline import Pipeline
@@ -73,10 +72,8 @@ def run(
 
     values = {**random_inputs(p, sizes, seed=0), **inputs}
     bound = bind(p, (), values, dict(sizes))
-    symbol = abi.symbol(p.name, "instrumented")
     if program is None:
-        classes = (CONTIGUOUS,) * len(argument_roles(p))
-        program = lower(Request(state, mode, symbol, classes, native=False)).program
+        program = lower(as_written(state, mode, "instrumented")).program
     before(program, bound)
     there = None if on is None else on(bound)
     kept = None if there is None else there.ledger
@@ -89,7 +86,7 @@ def run(
     given_symbols = {} if there is None else there.addresses
     image = target.optimize_and_emit(text, extra_symbols=(*externs.symbols(p), *stages.symbols(p), *given_symbols))
     callbacks = stages.Callbacks(p)
-    library = load(image, (symbol,), {**externs.addresses(p), **callbacks.addresses, **given_symbols})
+    library = load(image, (program.symbol,), {**externs.addresses(p), **callbacks.addresses, **given_symbols})
     shapes = [tuple(index_value(e, bound.env) for e in o.extents) for o in p.outputs]
     given = [state.given.get(o.func.name) for o in p.outputs]
     outputs = [
@@ -106,7 +103,7 @@ def run(
     last += [] if there is None else [_aligned(there.room), there.engine]
     with stages.running(runtime.context(1)) as context:
         code = invoke(
-            library.address(symbol), ctypes.addressof(context), [*data, counters, record, *last],
+            library.address(program.symbol), ctypes.addressof(context), [*data, counters, record, *last],
             [bound.sizes[n] for n in p.sizes],
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
         )  # fmt: skip

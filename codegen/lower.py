@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tilewright.codegen import abi
 from tilewright.codegen import loops as L
 from tilewright.codegen.bound import bound
 from tilewright.codegen.edges import compact
 from tilewright.codegen.flatten import flatten
+from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.partition import partition
 from tilewright.codegen.requirements import requirements
 from tilewright.codegen.single import unwrap
@@ -53,6 +55,16 @@ class Request:
     def looked_at(self) -> int:
         """How many calls the check of coverage looks at."""
         return _CALLS if self.covered else int(os.environ.get(COVERAGE, "0"))
+
+
+def as_written(
+    state: State, mode: str, purpose: str, machine: Machine | None = None, sizes: Mapping[str, int] | None = None
+) -> Request:
+    """What is lowered to be counted or exported rather than to be fast: what the schedule says and nothing else, on
+    contiguous arguments. The `purpose` is in its symbol."""
+    p = state.pipeline
+    classes = (CONTIGUOUS,) * len(argument_roles(p))
+    return Request(state, mode, abi.symbol(p.name, purpose), classes, native=False, machine=machine, sizes=sizes)
 
 
 @dataclass

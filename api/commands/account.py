@@ -32,7 +32,7 @@ def account(
 
     Raises what `find_target` and `kernel.account` do, and UsageError `usage.machine` where there is no machine.
     """
-    from tilewright.codegen.account import account as find
+    from tilewright.codegen.accounts.account import account as find
 
     t = target if isinstance(target, Target) else find_target(target, schedule, statics, dtypes)
     on = machine_for(machine, t)

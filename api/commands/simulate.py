@@ -12,7 +12,7 @@ from tilewright.kernels import Kernel, check_mode
 from tilewright.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
-    from tilewright.codegen.simulate import Simulation
+    from tilewright.codegen.accounts.simulate import Simulation
     from tilewright.hw import Machine
 
 
@@ -36,7 +36,7 @@ def simulate(
     Raises what `find_target` and `machine_for` do, MachineError, and CapacityError (before anything runs) for what does
     not fit.
     """
-    from tilewright.codegen.simulate import simulate as run
+    from tilewright.codegen.accounts.simulate import simulate as run
 
     t = find_target(target, schedule, statics, dtypes)
     on = machine_for(machine, t)

@@ -12,7 +12,7 @@ from tilewright.schedule.machines import as_machine
 from tilewright.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
-    from tilewright.codegen.prepared import Prepared
+    from tilewright.codegen.accounts.prepared import Prepared
     from tilewright.schedule.state import State
 
 
@@ -29,7 +29,7 @@ def account_of(
     schedule: Schedule, machine: Machine, sizes: Mapping[str, int], mode: str, inputs: Mapping[str, Any] | None = None
 ) -> Account:
     """The account of a schedule, completed by the default one: from its skeleton, or where that can't be from a run."""
-    from tilewright.codegen.prepared import prepare
+    from tilewright.codegen.accounts.prepared import prepare
 
     return _account(prepare(schedule.pipeline, schedule, machine, check_mode(mode)), sizes, inputs)
 
@@ -39,14 +39,14 @@ def account_of_state(
     inputs: Mapping[str, Any] | None = None,
 ) -> Account:  # fmt: skip
     """The account of a state as it is, without the default schedule."""
-    from tilewright.codegen.prepared import Prepared
+    from tilewright.codegen.accounts.prepared import Prepared
 
     return _account(Prepared(schedule.pipeline, state, machine, check_mode(mode)), sizes, inputs)
 
 
 def _account(prepared: Prepared, sizes: Mapping[str, int], inputs: Mapping[str, Any] | None) -> Account:
-    from tilewright.codegen.account import of_skeleton
-    from tilewright.codegen.simulate import execute
+    from tilewright.codegen.accounts.account import of_skeleton
+    from tilewright.codegen.accounts.simulate import execute
 
     try:
         return of_skeleton(prepared, sizes)

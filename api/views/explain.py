@@ -200,7 +200,7 @@ def explain(
     Raises MachineError, SimulationError `simulation.machine` (no machine is said), ScheduleError for a schedule that is
     not legal as a whole, ArgumentError for wrong sizes.
     """
-    from tilewright.codegen.prepared import registers_of
+    from tilewright.codegen.accounts.prepared import registers_of
     from tilewright.schedule.default import complete
 
     own = as_schedule(schedule)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.accounts.prepared import Prepared, prepare
 from tilewright.codegen.cache_estimate.model import Footprints, Misses, Model
 from tilewright.codegen.cache_estimate.tree import Access, Branch, Loop, accesses, tree
 from tilewright.codegen.cpu_caches.driving import check_caches
 from tilewright.codegen.physical import physical_shape
-from tilewright.codegen.prepared import Prepared, prepare
 from tilewright.hw import Cache, Machine
 from tilewright.hw.cache_counts import CacheCounts, Level, Levels
 from tilewright.lang import ir

@@ -8,17 +8,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from tilewright.codegen import abi
 from tilewright.codegen import loops as L
+from tilewright.codegen.accounts.footprint import footprints_at, live_points
+from tilewright.codegen.accounts.prepared import registers_of
 from tilewright.codegen.compile import completed
 from tilewright.codegen.export.document import About, document
 from tilewright.codegen.export.expressions import Json
 from tilewright.codegen.export.placement import place
 from tilewright.codegen.export.printing import dumps
-from tilewright.codegen.footprint import footprints_at, live_points
-from tilewright.codegen.interface import CONTIGUOUS, argument_roles
-from tilewright.codegen.lower import Request, lower
-from tilewright.codegen.prepared import registers_of
+from tilewright.codegen.lower import as_written, lower
 from tilewright.codegen.tidy import tidy
 from tilewright.hw import Compute, Dma, Machine, Memory, Provenance, Unit, check_capacity, load_machine
 from tilewright.lang import ir
@@ -116,9 +114,7 @@ def made_document(
     elif on is not None:
         check_state(full.state, on)
     known = on or any_machine(full.state, mode)
-    classes = (CONTIGUOUS,) * len(argument_roles(p))
-    symbol = abi.symbol(p.name, "export")
-    lowered = lower(Request(full.state, mode, symbol, classes, native=False, machine=known, sizes=sizes))
+    lowered = lower(as_written(full.state, mode, "export", known, sizes))
     program = replace(lowered.program, body=tidy(lowered.program.body))
     _check_requirements(p, program)
     whole: L.Program = lowered.results["sections"]  # its loops are not parted: every buffer is made at one place

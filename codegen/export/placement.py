@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.footprint import footprints_at, live_points
+from tilewright.codegen.accounts.footprint import footprints_at, live_points
 from tilewright.hw import Machine
 from tilewright.hw.checks import REGISTERS
 from tilewright.hw.machine import memory_names

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from tests.codegen.counting_trees import counted
-from tilewright.codegen import instrumented, simulate
-from tilewright.codegen.prepared import Prepared
-from tilewright.codegen.simulate import execute
+from tilewright.codegen import instrumented
+from tilewright.codegen.accounts import simulate
+from tilewright.codegen.accounts.prepared import Prepared
+from tilewright.codegen.accounts.simulate import execute
 from tilewright.hw import Account, CapacityError, Machine, SimulationError, load_machine
 from tilewright.hw.fields import ELEMENT_TYPES
 from tilewright.lang.errors import ScheduleError

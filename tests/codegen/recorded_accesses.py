@@ -10,10 +10,10 @@ import numpy as np
 
 from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
+from tilewright.codegen.accounts.prepared import registers_of
 from tilewright.codegen.cpu_caches.driving import main_buffers
 from tilewright.codegen.emit import Driver
 from tilewright.codegen.emit.builder import Module
-from tilewright.codegen.prepared import registers_of
 from tilewright.hw import Cache, Machine, load_machine
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule

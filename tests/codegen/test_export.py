@@ -23,14 +23,14 @@ from tests.kernels import matmul, same
 from tests.schedule.algorithms import ALL, arguments
 from tests.schedule.random_schedules import grow
 from tests.schedule.test_random import BROKEN
+from tilewright.codegen.accounts.footprint import footprints_at
+from tilewright.codegen.accounts.prepared import Prepared
 from tilewright.codegen.compile import completed
 from tilewright.codegen.export import execute, read
 from tilewright.codegen.export.export import any_machine, made_document
 from tilewright.codegen.export.printing import dumps
 from tilewright.codegen.export.touched import statements
 from tilewright.codegen.externs import symbol
-from tilewright.codegen.footprint import footprints_at
-from tilewright.codegen.prepared import Prepared
 from tilewright.hw import SimulationError, load_machine, machine_text, parse_machine
 from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError
 from tilewright.lang.extern import externs

@@ -11,9 +11,9 @@ import tilewright as tw
 from tests.codegen.machine_runs import roomy
 from tests.codegen.test_simulate import matmul, staged
 from tilewright.codegen import loops as L
+from tilewright.codegen.accounts.prepared import prepare
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
 from tilewright.codegen.lower import Request, lower
-from tilewright.codegen.prepared import prepare
 from tilewright.hw import Machine, SimulationError, load_machine
 from tilewright.lang.values import index_value
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.schedule.algorithms import K, M, N, made
 from tests.schedule.helpers import flat, good, refused
+from tilewright.codegen.accounts.simulate import simulate
 from tilewright.codegen.compile import compile_schedule
-from tilewright.codegen.simulate import simulate
 from tilewright.lang.errors import ScheduleError
 from tilewright.lang.func import func
 from tilewright.lang.symbols import rdom, vars

@@ -11,10 +11,10 @@ import pytest
 
 from tests.schedule.algorithms import M, N, blur, float_matmul, made, matmul
 from tests.schedule.helpers import good, refused
+from tilewright.codegen.accounts.simulate import simulate
 from tilewright.codegen.compile import compile_schedule
 from tilewright.codegen.physical import pack, unpack
 from tilewright.codegen.prepack import Packed
-from tilewright.codegen.simulate import simulate
 from tilewright.lang.errors import ArgumentError, ScheduleError
 from tilewright.lang.func import func
 from tilewright.lang.symbols import vars

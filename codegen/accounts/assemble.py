@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.accounts.table import weight
 from tilewright.codegen.emit.ledger import (
     ACCESSES,
     CALLS,
@@ -22,7 +23,6 @@ from tilewright.codegen.emit.ledger import (
     Ledger,
     order,
 )
-from tilewright.codegen.table import weight
 from tilewright.hw import CopyStream, Machine, Region, Tensor, Traffic
 from tilewright.hw.formulas import Formula
 from tilewright.lang.extents import required_inputs

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tilewright.codegen import abi
 from tilewright.codegen import loops as L
-from tilewright.codegen.interface import CONTIGUOUS, argument_roles
-from tilewright.codegen.lower import Request, lower
+from tilewright.codegen.lower import as_written, lower
 from tilewright.hw import Footprint, Machine, Proposal, footprints
 from tilewright.schedule.build import build_nest
 from tilewright.schedule.default import complete
@@ -35,8 +33,6 @@ def what_would_fit(
     def verify(s: Schedule) -> Iterable[Footprint]:
         full = complete(s, mode, registers)
         full.check(capacity=False)
-        classes = (CONTIGUOUS,) * len(argument_roles(s.pipeline))
-        symbol = abi.symbol(s.pipeline.name, "instrumented")
-        return taken(lower(Request(full.state, mode, symbol, classes, native=False)).program)
+        return taken(lower(as_written(full.state, mode, "instrumented")).program)
 
     return proposals(schedule, memory, measure, verify)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tilewright.codegen import assemble
-from tilewright.codegen.assemble import Counted
-from tilewright.codegen.intervals import intervals
-from tilewright.codegen.lines import Costs, lines
-from tilewright.codegen.prepared import Prepared, prepare
+from tilewright.codegen.accounts import assemble
+from tilewright.codegen.accounts.assemble import Counted
+from tilewright.codegen.accounts.intervals import intervals
+from tilewright.codegen.accounts.lines import Costs, lines
+from tilewright.codegen.accounts.prepared import Prepared, prepare
 from tilewright.codegen.skeleton.engine import Result
 from tilewright.hw import Account, CopyStream, Footprint, Machine, Region, Stall, Time, Use
 from tilewright.hw.account import NO_TIME

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.footprint import live_points
+from tilewright.codegen.accounts.footprint import live_points
 from tilewright.codegen.skeleton.engine import Span
 from tilewright.codegen.skeleton.tree import Table
 from tilewright.hw import Interval, Machine

@@ -10,13 +10,13 @@ import numpy as np
 
 from tilewright.codegen import instrumented
 from tilewright.codegen import loops as L
-from tilewright.codegen.account import assembled, timed
-from tilewright.codegen.assemble import Counted
+from tilewright.codegen.accounts.account import assembled, timed
+from tilewright.codegen.accounts.assemble import Counted
+from tilewright.codegen.accounts.footprint import arenas
+from tilewright.codegen.accounts.prepared import Prepared, prepare
 from tilewright.codegen.cpu_caches import DrivenCaches
 from tilewright.codegen.emit.ledger import Ledger, order
-from tilewright.codegen.footprint import arenas
 from tilewright.codegen.instrumented import OnMachine
-from tilewright.codegen.prepared import Prepared, prepare
 from tilewright.codegen.skeleton import layout, native
 from tilewright.codegen.skeleton.engine import Result, read_driven, start_state
 from tilewright.hw import Account, Footprint, Machine, SimulationError

@@ -8,19 +8,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tilewright.codegen import abi, externs, stages
+from tilewright.codegen import externs, stages
 from tilewright.codegen import loops as L
-from tilewright.codegen.assemble import staged
+from tilewright.codegen.accounts.assemble import staged
+from tilewright.codegen.accounts.footprint import footprints_at, live_points, program_footprints
+from tilewright.codegen.accounts.outline import Entry, outline
+from tilewright.codegen.accounts.table import table_of
 from tilewright.codegen.emit import emit
 from tilewright.codegen.emit.ledger import Ledger
-from tilewright.codegen.footprint import footprints_at, live_points, program_footprints
-from tilewright.codegen.interface import CONTIGUOUS, argument_roles
-from tilewright.codegen.lower import Lowered, Request, lower
-from tilewright.codegen.outline import Entry, outline
+from tilewright.codegen.lower import Lowered, as_written, lower
 from tilewright.codegen.skeleton.encoding import Encoded, encode
 from tilewright.codegen.skeleton.engine import Result, run
 from tilewright.codegen.skeleton.tree import Table
-from tilewright.codegen.table import table_of
 from tilewright.hw import Footprint, LiveBuffer, Machine, Proposal, SimulationError, check_capacity
 from tilewright.lang.errors import Location, user_location
 from tilewright.lang.pipeline import Pipeline
@@ -49,9 +48,7 @@ class Prepared:
 
     @cached_property
     def lowered(self) -> Lowered:
-        classes = (CONTIGUOUS,) * len(argument_roles(self.pipeline))
-        symbol = abi.symbol(self.pipeline.name, "instrumented")
-        return lower(Request(self.state, self.mode, symbol, classes, native=False, machine=self.machine))
+        return lower(as_written(self.state, self.mode, "instrumented", self.machine))
 
     @property
     def program(self) -> L.Program:
@@ -122,7 +119,7 @@ class Prepared:
 def prepare(p: Pipeline, schedule: Any, machine: Machine | str | None, mode: str) -> Prepared:
     """`p` under `schedule` (None: the default; stages that it does not name get it) on a machine (None: the one that the
     schedule is bound to); kept for the next call with the same."""
-    from tilewright.codegen.fitting import what_would_fit
+    from tilewright.codegen.accounts.fitting import what_would_fit
     from tilewright.schedule.check import placed_by
     from tilewright.schedule.default import complete
     from tilewright.schedule.schedule import Schedule

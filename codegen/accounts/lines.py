@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.codegen.assemble import Counted
+from tilewright.codegen.accounts.assemble import Counted
+from tilewright.codegen.accounts.outline import Entry
 from tilewright.codegen.emit.ledger import HANDS, MOVED, TRIPS, VISITS
-from tilewright.codegen.outline import Entry
 from tilewright.codegen.skeleton.engine import Result
 from tilewright.codegen.skeleton.tree import Table
 from tilewright.hw import Line, LiveBuffer
