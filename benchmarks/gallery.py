@@ -7,7 +7,6 @@ judged by the programs themselves (`python examples/NAME.py`) and by the tests.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -54,7 +53,7 @@ ROUNDS = 15
 
 def times(name: str, rounds: int = ROUNDS) -> dict[str, float]:
     """Seconds of a call by the name of the schedule; `default` first."""
-    from benchmarks.arrays import example
+    from benchmarks.cases.data import example
     from benchmarks.harness import repetitions, sample
 
     module, statics = example(name), STATICS.get(name, {})
@@ -106,9 +105,9 @@ def main() -> int:
     unknown = [n for n in args.names if n not in SIZES]
     if unknown:
         parser.error(f"there is no example {unknown[0]!r}; there are {', '.join(SIZES)}")
-    from benchmarks.__main__ import pin
+    from benchmarks.__main__ import pin, processors
 
-    available = sorted(os.sched_getaffinity(0))
+    available = processors()
     if not 1 <= args.threads <= len(available):
         parser.error(f"--threads must be 1..{len(available)} here")
     pin(available[-args.threads :])

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from benchmarks.harness import Case, Peer, Spread, measure, result
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -19,9 +23,11 @@ def test_one_case_gives_a_line_of_json() -> None:
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
     data = json.loads(line)
-    assert set(data) == {"case", "ours_s", "peer", "peer_s", "ratio", "rounds", "threads"}
+    assert set(data) == {"case", "seconds", "peers", "rounds", "threads", "limit", "limit_s", "best_peer"}
     assert (data["case"], data["rounds"], data["threads"]) == ("call", 1, 1)
-    assert data["ratio"] == data["peer_s"] / data["ours_s"]
+    (peer,) = data["peers"]
+    assert peer["ratio"]["median"] == peer["seconds"]["median"] / data["seconds"]["median"]
+    assert data["best_peer"] == peer["name"]
 
 
 def test_wrong_arguments() -> None:
@@ -50,11 +56,41 @@ def test_cases_without_a_peer() -> None:
 
 
 def test_what_takes_long_runs_where_it_is_named() -> None:
-    from benchmarks.__main__ import CASES, _chosen
-    from benchmarks.simulator import LONG
+    from benchmarks.cases import entries
+    from benchmarks.report import is_chosen
 
-    assert set(CASES) >= LONG
-    for name in LONG:
-        assert _chosen(name, [name])
-        assert not _chosen(name, []) and not _chosen(name, ["simulator"])
-    assert _chosen("simulator-caches-matmul", ["simulator"])
+    cases = entries()
+    (long,) = (e for e in cases.values() if e.long)
+    assert is_chosen(long, [long.name])
+    assert not is_chosen(long, []) and not is_chosen(long, ["simulator"])
+    assert is_chosen(cases["simulator-caches-matmul"], ["simulator"])
+
+
+def test_ratios_are_those_of_a_round() -> None:
+    a, b = Peer("a", None, 1.0), Peer("b", None, 2.0)
+    found = result(
+        "case", {"": [1.0, 2.0, 4.0], "a": [2.0, 4.0, 8.0], "b": [1.0, 1.0, 8.0]}, (a, b, Peer("c", None)), 1
+    )
+    of_a, of_b, of_c = found.peers
+    assert (of_a.ratio, of_a.reached) == (Spread(2.0, 2.0, 2.0), True)
+    assert of_b.ratio is not None and (of_b.ratio.median, of_b.reached) == (1.0, False)
+    assert of_c.ratio is None and of_c.reached is None
+    assert found.best is of_b
+
+
+def test_wrong_values_are_not_timed() -> None:
+    def wrong() -> None:
+        raise AssertionError("off")
+
+    def never() -> None:
+        raise RuntimeError("it ran")
+
+    with pytest.raises(AssertionError, match="off"):
+        measure("case", Case(never, (), wrong), 1)
+
+
+def test_a_page_and_a_picture(tmp_path: Path) -> None:
+    page, picture = tmp_path / "p.md", tmp_path / "p.png"
+    done = run("call", "--rounds", "1", "--markdown", str(page), "--plot", str(picture))
+    assert done.returncode == 0, done.stderr
+    assert "| **call**" in page.read_text() and picture.read_bytes()[1:4] == b"PNG"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -12,9 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import Result
+from benchmarks.cases import Entry
+from benchmarks.harness import Peer, Result, result
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def cold(threads: int, rounds: int | None = None) -> Result:
@@ -42,17 +42,24 @@ def warm(threads: int, rounds: int | None = None) -> Result:
 
 
 def _result(case: str, peer: str, found: list[dict[str, float]], threads: int) -> Result:
-    ours, theirs = (statistics.median(f[who] for f in found) for who in ("ours", "peer"))
-    return Result(case, ours, peer, theirs, theirs / ours, len(found), threads)
+    return result(
+        case, {"": [f["ours"] for f in found], peer: [f["peer"] for f in found]}, (Peer(peer, None),), threads
+    )
 
 
 def _child(what: str, folder: str) -> dict[str, float]:
     env = os.environ | {"TILEWRIGHT_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder}
-    command = [sys.executable, "-m", "benchmarks.processes", what]
+    command = [sys.executable, "-m", "benchmarks.cases.processes", what]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
     return json.loads(done.stdout)
+
+
+ENTRIES = (
+    Entry("cold", "compiling matmul with `expert`, empty cache, beside Numba's njit of plain loops", cold),
+    Entry("warm", "from `import tilewright` to the first result, filled cache, beside Numba's cache", warm),
+)
 
 
 # In the child ---------------------------------------------------------------------------------------------------
@@ -62,7 +69,7 @@ def _cold() -> dict[str, float]:
     import numba
     import numpy as np
 
-    from benchmarks.arrays import example
+    from benchmarks.cases.data import example
 
     numba.cfunc("f8(f8)")(lambda x: x + 1.0)
     module = example("matmul")

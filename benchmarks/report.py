@@ -1,0 +1,116 @@
+"""What was measured, together: geometric means, a page, a picture."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import platform
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from benchmarks.cases import Entry
+from benchmarks.harness import Against, Result, Spread, shown
+from tilewright.codegen.probe.caches import processor_name
+
+Results = Sequence[tuple[Entry, Result]]
+
+_PACKAGES = ("tilewright", "numpy", "numba", "llvmlite", "torch", "halide", "opencv-python-headless", "numexpr")
+
+
+def is_chosen(entry: Entry, words: list[str]) -> bool:
+    """Cases that take long run where they are named, and nowhere else."""
+    if entry.long:
+        return entry.name in words
+    return not words or any(entry.name == w or entry.name.startswith(w + "-") for w in words)
+
+
+def groups(results: Results) -> Iterator[str]:
+    """`matmul: geometric mean 1.02 of 7` of each group, against the fastest peer of each case."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for entry, result in results:
+        best = result.best
+        if entry.group and best is not None and best.ratio is not None:
+            found[entry.group].append(best.ratio.median)
+    for group, ratios in found.items():
+        if len(ratios) > 1:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            yield f"{group}: geometric mean {mean:.3f} of {len(ratios)} ratios to the fastest peers, {min(ratios):.2f} at least"
+
+
+def page(results: Results, threads: int, path: str) -> None:
+    """Write a page of Markdown with date, processor, versions, and a row for each peer of each case."""
+    Path(path).write_text("\n".join(_page(results, threads)) + "\n", encoding="utf-8")
+
+
+def _page(results: Results, threads: int) -> Iterator[str]:
+    yield "# Performance, measured side by side"
+    yield ""
+    yield "This page is written by `python -m benchmarks --markdown docs/performance.md`: change the program, not the page."
+    yield ""
+    yield (
+        f"Measured on {datetime.date.today().isoformat()} on {processor_name()}, {threads} thread{'s' * (threads > 1)}, "
+        f"{platform.system()}, Python {platform.python_version()}: {', '.join(_versions())}."
+    )
+    yield ""
+    yield (
+        "Ours and every peer run in turns in one process on the same data, values judged first. A ratio is the peer's time by "
+        "ours (above 1: ours is faster): the median of the rounds, with quartiles. The limit is what the processor's "
+        "multiply-adds or its memory would need at least, measured just after the case; the last column says how much of "
+        "it ours reaches."
+    )
+    yield ""
+    yield "| case | ours | peer | peer's time | ratio | asked | of the limit |"
+    yield "|---|---|---|---|---|---|---|"
+    for entry, result in results:
+        share = f"{result.limit_s / result.seconds.median:.0%} of {result.limit}" if result.limit_s else ""
+        first = f"**{entry.name}**: {entry.title}"
+        for p in result.peers:
+            yield f"| {first} | {shown(result.seconds.median) if first else ''} | {_peer(p)} | {share} |"
+            first = share = ""
+    yield ""
+    yield from groups(results)
+
+
+def _peer(p: Against) -> str:
+    if p.seconds is None or p.ratio is None:
+        return f"{p.name} | {p.missing} | |"
+    asked = "" if p.target is None else f"{p.target:g}{'' if p.reached else ' (not reached)'}"
+    return f"{p.name} | {shown(p.seconds.median)} | {_ratio(p.ratio)} | {asked}"
+
+
+def _ratio(r: Spread) -> str:
+    return f"{r.median:.2f} [{r.low:.2f}-{r.high:.2f}]"
+
+
+def _versions() -> Iterable[str]:
+    for name in _PACKAGES:
+        try:
+            yield f"{name} {metadata.version(name)}"
+        except metadata.PackageNotFoundError:
+            continue
+
+
+def plot(results: Results, path: str) -> None:
+    """A bar for the ratio to each peer, its quartiles, and a mark at what is asked."""
+    from matplotlib.figure import Figure
+
+    rows = [(e.name, p) for e, r in results for p in r.peers if p.ratio is not None]
+    figure = Figure(figsize=(9, 1 + 0.28 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for y, (_, p) in enumerate(rows):
+        assert p.ratio is not None
+        color = "tab:gray" if p.target is None else "tab:green" if p.reached else "tab:red"
+        axes.barh(y, p.ratio.median, color=color, height=0.7)
+        axes.plot([p.ratio.low, p.ratio.high], [y, y], color="black", linewidth=1)
+        if p.target is not None:
+            axes.plot([p.target, p.target], [y - 0.4, y + 0.4], color="black", linewidth=2)
+    axes.axvline(1.0, color="black", linewidth=0.5)
+    axes.set_yticks(range(len(rows)), [f"{name}, {p.name}" for name, p in rows], fontsize=8)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xscale("log")
+    axes.set_xticks([0.25, 0.5, 1, 2, 4, 8], ["¼", "½", "1", "2", "4", "8"])
+    axes.minorticks_off()
+    axes.set_xlabel("time of the peer / ours (bars: what is asked)")
+    figure.savefig(path, dpi=120)
