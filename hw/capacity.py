@@ -66,10 +66,10 @@ def changes_that_fit(footprint: Footprint) -> tuple[Change, ...]:
     for buffer in footprint.buffers:
         taken = footprint.taken(buffer)
         room = capacity - (footprint.peak - taken)
-        slot = align_up(buffer.size, alignment)
-        size = room // buffer.slots // alignment * alignment
+        slot = align_up(buffer.size, alignment) * buffer.copies
+        size = room // (buffer.slots * buffer.copies) // alignment * alignment
         if size > 0:
-            ranked.append((1 - size / slot, Change(buffer, size, buffer.slots)))
+            ranked.append((1 - size * buffer.copies / slot, Change(buffer, size, buffer.slots)))
         slots = room // slot if slot else buffer.slots
         if 0 < slots < buffer.slots:
             ranked.append((1 - slots / buffer.slots, Change(buffer, buffer.size, slots)))

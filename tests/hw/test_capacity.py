@@ -61,7 +61,7 @@ def test_no_single_change_is_enough(golden) -> None:
 
 
 buffers = st.lists(
-    st.builds(LiveBuffer, st.just("b"), st.just("spm"), st.integers(0, 80_000), st.integers(1, 4)),
+    st.builds(LiveBuffer, st.just("b"), st.just("spm"), st.integers(0, 80_000), st.integers(1, 4), st.integers(1, 4)),
     min_size=1,
     max_size=4,
 ).map(lambda found: [dataclasses.replace(buffer, name=f"b{index}") for index, buffer in enumerate(found)])
