@@ -106,12 +106,14 @@ W_LOAD, W_STORE, W_ISSUE = range(3)
 # Weights: counter, resource, ticks
 WEIGHT_SIZE = 3
 
-# Copies: what they are, where the expressions are, and G_: the last geometry
+# Copies: what they are, where the expressions are, G_: the last geometry, and P_: ticks of the channel and bytes of an
+# iteration between barriers, of the one before and of the one before that (for who shows them)
 (
     D_ENGINE, D_CHANNEL, D_ASYNC, D_INWARD, D_RATE, D_UNIT, D_ALIGNMENT, D_RANK, D_SOURCE, D_TARGET, D_BYTES, D_SINKS,
     D_SUMS, D_PATH, D_SECTION, D_BOXES, G_CONTEXT, G_DESCRIPTORS, G_BYTES, G_RUNS, G_BURST, G_SPLIT, G_ISSUE, G_DATA,
-) = range(24)  # fmt: skip
-COPY_SIZE = 24
+    P_TICKS, P_BYTES, P_TICKS_1, P_BYTES_1, P_TICKS_2, P_BYTES_2,
+) = range(30)  # fmt: skip
+COPY_SIZE = 30
 # What a copy adds up: copies, descriptors, bytes, runs, bytes on the bus, split runs, ticks of the channel, of them of data
 A_COPIES, A_DESCRIPTORS, A_BYTES, A_RUNS, A_BURST, A_SPLIT, A_TRANSFER, A_DATA = range(8)
 SUM_SIZE = 8
@@ -172,8 +174,8 @@ BOXES_SIZE = BOXES_FIRST + (MAX_BOXES + 1) * BOX_SIZE
 # the loop's copies took of it before the iteration, of what the work of the iteration before took of it, and of the stores
 # of the one before and of the one before that
 F_BEGAN, F_COUNT, F_WORK, F_MARK, F_MARK_1, F_LINES = range(6)
-F_LOADS, F_STORES, F_TOTAL, F_TAKEN, F_STORES_1, F_STORES_2, F_LATENCY, F_LOAD_NAME, F_STORE_NAME = range(9)
-F_LINE_SIZE = 9
+F_LOADS, F_STORES, F_TOTAL, F_TAKEN, F_STORES_1, F_STORES_2, F_LATENCY = range(7)
+F_LINE_SIZE = 7
 PHASE_BARRIER, PHASE_LOAD, PHASE_STORE = range(3)
 
 # Intervals: track (compute, wait, or a channel's number from 2), section, start, end; of a wait its cause (in the order of

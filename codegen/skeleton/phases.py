@@ -23,6 +23,10 @@ def begin_phases(m, loop):
     m[frame + L.F_MARK], m[frame + L.F_MARK_1] = m[L.RECORDED], m[L.RECORDED]
     for i in range(L.F_LINE_SIZE * (m[L.N_CHANNELS] + m[L.N_ENGINES])):
         m[frame + L.F_LINES + i] = 0
+    for i in range(m[at + L.L_N_COPIES]):
+        copy = m[L.COPIES] + L.COPY_SIZE * m[m[at + L.L_COPIES] + i]
+        for k in (L.P_TICKS, L.P_BYTES, L.P_TICKS_1, L.P_BYTES_1, L.P_TICKS_2, L.P_BYTES_2):
+            m[copy + k] = 0
     add_totals(m, loop)
 
 
@@ -45,7 +49,10 @@ def add_to_phase(m, number):
     data = product(m, m[copy + L.G_DATA], m[L.ACTIVE])
     if m[engine + L.N_CONTENTION] == L.PARTITIONED:
         data = product(m, data, m[engine + L.N_COUNT])
-    add_to_line(m, line_of(m, m[L.FRAME], m[copy + L.D_CHANNEL]), copy, engine, m[copy + L.G_ISSUE] + data)
+    time = m[copy + L.G_ISSUE] + data
+    add_to_line(m, line_of(m, m[L.FRAME], m[copy + L.D_CHANNEL]), copy, engine, time)
+    m[copy + L.P_TICKS] += time
+    m[copy + L.P_BYTES] += m[copy + L.G_BYTES]
     if m[engine + L.N_CONTENTION] == L.FIFO:
         add_to_line(m, line_of(m, m[L.FRAME], m[L.N_CHANNELS] + m[copy + L.D_ENGINE]), copy, engine, data)
 
@@ -54,14 +61,14 @@ def add_to_line(m, line, copy, engine, time):
     m[line + L.F_LATENCY] = m[engine + L.N_LATENCY]
     if m[copy + L.D_INWARD] != 0:
         m[line + L.F_LOADS] += time
-        m[line + L.F_LOAD_NAME] = m[copy + L.D_SECTION]
     else:
         m[line + L.F_STORES] += time
-        m[line + L.F_STORE_NAME] = m[copy + L.D_SECTION]
 
 
-def run_phase(m, frame, path, loads):
+def run_phase(m, loop, loads):
     """Let a phase pass (with this iteration's loads if `loads` is 1); its ticks. The work is that of the one before."""
+    at = m[L.LOOPS] + L.LOOP_SIZE * loop
+    frame, path = m[at + L.L_FRAME], m[L.PATH] + m[at + L.L_WAITS]
     work = m[frame + L.F_WORK]
     longest, cause = 0, L.PHASE_LOAD
     for c in range(m[L.N_CHANNELS] + m[L.N_ENGINES]):
@@ -69,9 +76,8 @@ def run_phase(m, frame, path, loads):
         load, store = m[line + L.F_LOADS] * loads, m[line + L.F_STORES_2]
         time = load + store + m[line + L.F_TAKEN]
         if load + store > 0:
-            if c < m[L.N_CHANNELS]:
-                shown = show_copies(m, frame, c, m[line + L.F_LOAD_NAME], m[frame + L.F_BEGAN], load)
-                show_copies(m, frame, c, m[line + L.F_STORE_NAME], shown, store)
+            if c < m[L.N_CHANNELS] and m[L.RECORDED] < m[L.LIMIT]:
+                show_copies(m, loop, c, loads)
             time += m[line + L.F_LATENCY]
         if time > longest:
             longest = time
@@ -87,8 +93,23 @@ def run_phase(m, frame, path, loads):
     return work + m[L.BARRIER]
 
 
-def show_copies(m, frame, channel, name, start, ticks):
-    """The intervals of a phase's copies from `start` on, where the work leaves their channel free; when they end."""
+def show_copies(m, loop, channel, loads):
+    """The intervals of a phase's copies on a channel: one for all that a copy of the program does there, loads first."""
+    at = m[L.LOOPS] + L.LOOP_SIZE * loop
+    start = m[m[at + L.L_FRAME] + L.F_BEGAN]
+    for inward in (1, 0):
+        for i in range(m[at + L.L_N_COPIES]):
+            copy = m[L.COPIES] + L.COPY_SIZE * m[m[at + L.L_COPIES] + i]
+            if m[copy + L.D_CHANNEL] == channel and m[copy + L.D_INWARD] == inward:
+                if inward == 0:
+                    start = show_copy(m, m[at + L.L_FRAME], copy, start, m[copy + L.P_TICKS_2], m[copy + L.P_BYTES_2])
+                elif loads != 0:
+                    start = show_copy(m, m[at + L.L_FRAME], copy, start, m[copy + L.P_TICKS], m[copy + L.P_BYTES])
+
+
+def show_copy(m, frame, copy, start, ticks, size):
+    """The intervals of a copy from `start` on, where the work leaves its channel free; when they end."""
+    channel = m[copy + L.D_CHANNEL]
     while ticks > 0:
         end = start + ticks
         taken = -1  # until when by the work
@@ -100,8 +121,10 @@ def show_copies(m, frame, channel, name, start, ticks):
                 elif start < m[interval + L.I_START]:
                     end = min(end, m[interval + L.I_START])
         if taken < 0:
-            record_copy(m, channel, name, start, end, -1)
+            part = product(m, size, end - start) // ticks
+            record_copy(m, channel, m[copy + L.D_SECTION], start, end, part)
             ticks -= end - start
+            size -= part
         start = end if taken < 0 else taken
     return start
 
@@ -112,7 +135,7 @@ def end_phase(m, loop):
     frame = m[at + L.L_FRAME]
     work = m[L.CLOCK] - m[frame + L.F_BEGAN]
     mark, now = m[frame + L.F_MARK], m[L.RECORDED]
-    time = run_phase(m, frame, m[L.PATH] + m[at + L.L_WAITS], 1)
+    time = run_phase(m, loop, 1)
     for i in range(mark, now):
         interval = m[L.INTERVALS] + L.INTERVAL_SIZE * i
         m[interval + L.I_START] += time
@@ -121,7 +144,8 @@ def end_phase(m, loop):
 
 
 def next_phase(m, loop, work, time):
-    frame = m[m[L.LOOPS] + L.LOOP_SIZE * loop + L.L_FRAME]
+    at = m[L.LOOPS] + L.LOOP_SIZE * loop
+    frame = m[at + L.L_FRAME]
     m[frame + L.F_WORK] = work
     m[frame + L.F_COUNT] += 1
     m[frame + L.F_BEGAN] += time
@@ -134,6 +158,18 @@ def next_phase(m, loop, work, time):
         m[line + L.F_STORES_2], m[line + L.F_STORES_1] = m[line + L.F_STORES_1], m[line + L.F_STORES]
         m[line + L.F_TAKEN] = -(m[line + L.F_TOTAL] + m[line + L.F_LOADS] + m[line + L.F_STORES])
         m[line + L.F_LOADS], m[line + L.F_STORES], m[line + L.F_TOTAL] = 0, 0, 0
+    for i in range(m[at + L.L_N_COPIES]):
+        copy = m[L.COPIES] + L.COPY_SIZE * m[m[at + L.L_COPIES] + i]
+        m[copy + L.P_TICKS_2], m[copy + L.P_TICKS_1], m[copy + L.P_TICKS] = (
+            m[copy + L.P_TICKS_1],
+            m[copy + L.P_TICKS],
+            0,
+        )
+        m[copy + L.P_BYTES_2], m[copy + L.P_BYTES_1], m[copy + L.P_BYTES] = (
+            m[copy + L.P_BYTES_1],
+            m[copy + L.P_BYTES],
+            0,
+        )
     add_totals(m, loop)
     for c in range(m[L.N_CHANNELS] + m[L.N_ENGINES]):
         line = line_of(m, frame, c)
@@ -169,5 +205,5 @@ def end_phases(m, loop):
     frame = m[at + L.L_FRAME]
     if m[frame + L.F_COUNT] > 0:
         for _ in range(2):
-            next_phase(m, loop, 0, run_phase(m, frame, m[L.PATH] + m[at + L.L_WAITS], 0))
+            next_phase(m, loop, 0, run_phase(m, loop, 0))
     m[L.FRAME] = m[at + L.L_OUTER_FRAME]

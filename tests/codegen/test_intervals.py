@@ -80,6 +80,12 @@ def test_intervals_add_up_to_the_time(schedule, sync: str) -> None:
         # Of several cores those of the slowest are shown, at their part of the bandwidth.
         if use.resource.startswith("dma.") and schedule is not parallel:
             assert spent[use.resource, ""] == use.busy
+    moved: dict[str, int] = defaultdict(int)
+    for i in time.intervals:
+        if i.track.startswith("dma."):
+            moved[i.name] += i.bytes
+    if schedule is not parallel:
+        assert moved == {c.name: c.bytes for c in a.copies}
     assert max(i.end for i in time.intervals) == time.cycles
     assert time.cycles >= time.bound > 0
     tracks = defaultdict(list)

@@ -89,6 +89,23 @@ def test_a_machine_that_only_copies_takes_as_long_as_its_channel(table, sizes):
         assert found.total == sum(found.channels.values())
 
 
+@given(st.booleans().flatmap(lambda b: tables(b, cores=False)), values)
+@settings(max_examples=60)
+def test_a_timeline_has_the_time_and_the_bytes_of_every_copy(table, sizes):
+    """Also where several share a channel between two barriers, and where the work takes it in between."""
+    for native in (True, False):
+        found = run(table, sizes, intervals=20_000, native=native)
+        shown: dict[int, list[int]] = {}
+        for i in found.intervals:
+            if not isinstance(i.track, str):
+                assert i.section is not None
+                sums = shown.setdefault(i.section, [0, 0])
+                sums[0] += i.end - i.start
+                sums[1] += i.bytes
+        copied = {s: [c.transfer, c.bytes] for s, c in found.copies.items() if c.transfer}
+        assert shown == copied
+
+
 @given(tables(), values)
 @settings(max_examples=80)
 def test_fast_forward_changes_nothing(table, sizes):
