@@ -36,7 +36,7 @@ def groups(results: Results) -> Iterator[str]:
     for group, ratios in found.items():
         if len(ratios) > 1:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            yield f"{group}: geometric mean {mean:.3f} of {len(ratios)} ratios to the fastest peers, {min(ratios):.2f} at least"
+            yield f"{group}: geometric mean {mean:.3f} of {len(ratios)} ratios to the best peer, {min(ratios):.2f} at least"
 
 
 def page(results: Results, threads: int, path: str) -> None:
@@ -55,10 +55,10 @@ def _page(results: Results, threads: int) -> Iterator[str]:
     )
     yield ""
     yield (
-        "Ours and every peer run in turns in one process on the same data, values judged first. A ratio is the peer's time by "
-        "ours (above 1: ours is faster): the median of the rounds, with quartiles. The limit is what the processor's "
-        "multiply-adds or its memory would need at least, measured just after the case; the last column says how much of "
-        "it ours reaches."
+        "Ours and every peer run in turns in one process on the same data, values judged first. A ratio is the peer's time "
+        "by ours (above 1: ours is faster): the median of the rounds, with quartiles. The limit is what the processor's "
+        "multiply-adds or its memory would need at least, measured just after the case; the last column says how much "
+        "of it ours reaches."
     )
     yield ""
     yield "| case | ours | peer | peer's time | ratio | asked | of the limit |"

@@ -34,7 +34,7 @@ def matmul(schedule: str | None, n: int, target: float, dtype: type = np.float32
 
 ENTRIES = (
     *(
-        entry(f"matmul-{n}", f"f32 {n} x {n}, schedule `expert` of examples/matmul.py", partial(matmul, "expert", n, 0.9), "matmul")
+        entry(f"matmul-{n}", f"f32 {n} x {n}, `expert` of examples/matmul.py", partial(matmul, "expert", n, 0.9), "matmul")
         for n in SIZES
     ),
     *(
