@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.hw import Account, Machine
+    from tilewright.hw import Account, Lock, Machine
 
 GOOD, FAILED = 0, 1
 _MACHINE = "a preset (see `tilewright machines`) or a TOML file (default: the one that the schedule is bound to)"
@@ -71,7 +71,7 @@ def run_account(args: argparse.Namespace, options: dict[str, Any]) -> int:
         options["sizes"] = options["sizes"] or dict(lock.sizes)
     if args.trace or args.timeline or args.occupancy:
         options["timeline"] = args.intervals
-    machine, found = _account(args, options, lock.machine if lock is not None else None)
+    machine, found = _account(args, options, lock)
     _draw(args, found, machine)
     if lock is not None:
         return _check(args, found, lock.check(found, tolerances), sum(map(len, lock.figures.values())))
@@ -91,14 +91,16 @@ def run_roofline(args: argparse.Namespace, options: dict[str, Any]) -> int:
     return GOOD
 
 
-def _account(args: argparse.Namespace, options: dict[str, Any], locked: str | None) -> tuple[Machine, Account]:
+def _account(args: argparse.Namespace, options: dict[str, Any], lock: Lock | None) -> tuple[Machine, Account]:
     """The machine (that of the command, of the schedule, or of the lock) and the account on it."""
     from tilewright.commands.account import account, machine_for
     from tilewright.commands.targets import find_target
 
     t = find_target(args.target, *(options.pop(name) for name in ("schedule", "statics", "dtypes")))
+    if lock is not None:
+        lock.require("kernel", t.pipeline.name)
     bound = t.schedule is not None and t.schedule.machine is not None
-    machine = machine_for(args.machine or (None if bound else locked), t)
+    machine = machine_for(args.machine or (lock.machine if lock is not None and not bound else None), t)
     return machine, account(t, machine=machine, sync=args.sync, **options)
 
 

@@ -103,12 +103,16 @@ class Lock:
         """
         now = Lock.of(account)
         for what in ("kernel", "machine", "sizes"):
-            if getattr(self, what) != getattr(now, what):
-                raise AccountError(
-                    f"the lock is on {what} {_said(getattr(self, what))}, not {_said(getattr(now, what))}",
-                    code="lock.other", hint="check the same run, or save a lock of this one",
-                )  # fmt: skip
+            self.require(what, getattr(now, what))
         return tuple(_differences(self, now, tolerances or {}))
+
+    def require(self, what: str, value: Any) -> None:
+        """Raise AccountError `lock.other` where the lock is on another kernel, machine or sizes (`what`) than `value`."""
+        if getattr(self, what) != value:
+            raise AccountError(
+                f"the lock is on {what} {_said(getattr(self, what))}, not {_said(value)}", code="lock.other",
+                hint="check the same run, or save a lock of this one",
+            )  # fmt: skip
 
 
 def _said(value: Any) -> str:

@@ -161,7 +161,10 @@ def read_machine_file(path: str | Path) -> str:
         reason = getattr(error, "strerror", None) or (
             "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
         )
-        raise MachineError(f"can't read the machine file {path}: {reason}", code="machine.no-file") from error
+        preset = f"{path} is a preset: tilewright machine show {path}" if str(path) in machine_names() else None
+        raise MachineError(
+            f"can't read the machine file {path}: {reason}", code="machine.no-file", hint=preset
+        ) from error
 
 
 @functools.cache

@@ -14,11 +14,18 @@ if TYPE_CHECKING:
 
 def timeline(account: Account) -> tuple[Interval, ...]:
     """The intervals of an account. Raises AccountError `account.timeline` where it has none."""
-    found = account.time.intervals if account.time is not None else ()
+    time = account.time
+    found = time.intervals if time is not None else ()
+    if time is not None and not found and not time.cycles:
+        sizes = ", ".join(f"{name}={value}" for name, value in account.sizes.items())
+        raise AccountError(
+            f"{account.kernel} takes no time with {sizes}: there is no timeline" if sizes else
+            f"{account.kernel} takes no time: there is no timeline", code="account.timeline",
+        )  # fmt: skip
     if not found:
         raise AccountError(
             f"this account of {account.kernel} has no timeline", code="account.timeline",
-            hint="ask for one: kernel.account(..., timeline=1000) keeps the first thousand intervals",
+            hint=account.untimed or "ask for one: kernel.account(..., timeline=1000) keeps the first thousand intervals",
         )  # fmt: skip
     return found
 

@@ -21,9 +21,11 @@ COMPUTE = "#4c9a5a"
 # Of colours that differ in brightness as well.
 COLOURS = ("#3b6fb6", "#e08a2c", "#7a5195", "#58a6a6", "#b5533c", "#9aa83a", "#d16ba5", "#6b6b6b", "#2f4b7c", "#a47551")
 CAUSE_COLOURS = {
-    "load": "#d64545", "store": "#e98a3a", "issue": "#e3c34a", "bank": "#9b6bb3", "latency": "#8a6d5a", "barrier": "#58a6a6",
-    "drain": "#9e9e9e",
+    "load": "#d64545", "store": "#e98a3a", "issue": "#e3c34a", "bank": "#d16ba5", "latency": "#8a6d5a", "barrier": "#5f5f5f",
+    "drain": "#c4bcae",
 }  # fmt: skip
+# Copies stand beside the causes of waits: they have the cold ones.
+COPY_COLOURS = ("#3b6fb6", "#7a5195", "#2fa4c7", "#1f3a68", "#9a6fe0", "#7fb2e5", "#0f7c8a", "#4b3fb0")
 _STYLE: dict[Any, Any] = {
     "font.size": 11, "axes.titlesize": 12.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
     "axes.edgecolor": "#8c8c8c", "axes.labelcolor": INK, "text.color": INK, "xtick.color": INK, "ytick.color": INK,
@@ -62,9 +64,9 @@ def draw(path: str | Path, height: float, paint: Callable[[Figure], None]) -> No
         figure.savefig(path, dpi=DPI, metadata=metadata)
 
 
-def shades(names: Sequence[str]) -> dict[str, str]:
+def shades(names: Sequence[str], colours: Sequence[str] = COLOURS) -> dict[str, str]:
     """A colour for each name; names far back in the list repeat colours."""
-    return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(dict.fromkeys(names))}
+    return {name: colours[i % len(colours)] for i, name in enumerate(dict.fromkeys(names))}
 
 
 def title(*parts: str) -> str:

@@ -11,7 +11,7 @@ from tilewright.hw.errors import AccountError
 
 from .account_tables import CAUSES_IN_WORDS, heading
 from .lives import timeline
-from .pictures import CAUSE_COLOURS, COMPUTE, INK, cycles_axis, draw, literal, shades, title
+from .pictures import CAUSE_COLOURS, COMPUTE, COPY_COLOURS, INK, cycles_axis, draw, literal, shades, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _WIDE = 0.005  # of the width of the picture
 _LETTER = 0.0095  # of the width of the picture, a letter of a bar's label
-_MOST_COPIES = 8  # names of copies in the legend
+_MOST_COPIES = len(COPY_COLOURS)  # names of copies in the legend
 
 
 def draw_timeline(account: Account, machine: Machine, path: str | Path) -> None:
@@ -39,7 +39,7 @@ def _paint(figure: Figure, account: Account, machine: Machine, found: list[Inter
     axes = figure.add_subplot()
     first = min(i.start for i in found)
     last = max(first + 1, *(i.end for i in found))
-    copies = shades([i.name for i in found if i.track in channels])
+    copies = shades([i.name for i in found if i.track in channels], COPY_COLOURS)
     rows = ["compute", "wait", *channels]
     for row, track in enumerate(rows):
         bars = [i for i in found if i.track == track]

@@ -96,6 +96,9 @@ def test_a_lock_of_another_run_and_a_bad_tolerance(run: Run, tmp_path: Path) -> 
     assert run("account", *TILED, "--save", lock)[0] == 0
     code, _, err = run("account", *TILED[:5], "--size", "M=8,N=8,K=8", "--check", lock)
     assert code == 2 and "the lock is on sizes" in err
+    Path("other.py").write_text(Path("program.py").read_text().replace("def matmul(", "def product("))
+    code, _, err = run("account", "other.py:product", "--check", lock)
+    assert code == 2 and "the lock is on kernel matmul, not product" in err
     code, _, err = run("account", *TILED, "--check", lock, "--tolerance", "bites=1")
     assert code == 2 and "KIND is one of bytes" in err
 

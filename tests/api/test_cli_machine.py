@@ -101,6 +101,7 @@ WRONG = {
     "new in no folder": (["new", "--like", "toy", "-o", "no/x.toml"], "usage.file", "no folder no"),
     "new over a folder": (["new", "--like", "toy", "-o", ".", "--force"], "usage.file", "is a folder"),
     "check of no file": (["check", "no.toml"], "machine.no-file", "no.toml"),
+    "check of a preset": (["check", "toy"], "machine.no-file", "toy is a preset: tilewright machine show toy"),
     "check of a folder": (["check", "."], "machine.no-file", "."),
     "check of another encoding": (["check", "latin.tw"], "machine.no-file", "UTF-8"),
     "show of nothing": (["show", "tyo"], "machine.unknown", "toy"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from tests.hw.sample_account import SNITCH, sample
 from tilewright.hw import Account, AccountError, Traffic
 from tilewright.hw.render.account_tables import account_tables, energy_text
 from tilewright.hw.render.html import code_html
-from tilewright.hw.render.pictures import title
+from tilewright.hw.render.pictures import CAUSE_COLOURS, COMPUTE, COPY_COLOURS, title
 from tilewright.hw.roofline import roofline
 
 ALLOWED = {"div", "b", "br", "table", "tr", "th", "td", "ul", "li", "pre", "span"}
@@ -156,6 +157,17 @@ def test_png_is_large_enough_to_read(kind: str, tmp_path) -> None:
     with image.open(tmp_path / "a.png") as picture:
         assert picture.width == 1500
         assert picture.convert("RGB").getpixel((1, 1)) == (255, 255, 255)
+
+
+def test_copies_have_other_colours_than_waits() -> None:
+    def channels(colour: str) -> list[int]:
+        return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+
+    others = [*CAUSE_COLOURS.values(), COMPUTE]
+    for copy, other in product(COPY_COLOURS, others):
+        assert sum(abs(a - b) for a, b in zip(channels(copy), channels(other), strict=True)) > 90, (copy, other)
+    for one, other in combinations([*COPY_COLOURS, *others], 2):
+        assert one != other
 
 
 @pytest.mark.parametrize("kind", KINDS)

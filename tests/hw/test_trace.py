@@ -98,11 +98,20 @@ def test_files(tmp_path) -> None:
     assert packed == (tmp_path / "again.json.gz").read_bytes()
 
 
-@pytest.mark.parametrize("time", [None, Time(1.0, 1.0, "decoupled", 1.0)])
-def test_without_intervals_there_is_no_trace(time: Time | None) -> None:
+@pytest.mark.parametrize(
+    "time, notes, says",
+    [
+        (None, (), "timeline=1000"),
+        (None, ("there is no time: i8 has no rate",), "i8 has no rate"),
+        (Time(1.0, 1.0, "decoupled", 1.0), (), "timeline=1000"),
+        (Time(0.0, 0.0, "decoupled", 0.0), (), "takes no time with M="),
+    ],
+)
+def test_without_intervals_there_is_no_trace(time: Time | None, notes: tuple[str, ...], says: str) -> None:
     with pytest.raises(AccountError) as e:
-        replace(sample(), time=time).trace()
+        replace(sample(), time=time, notes=notes).trace()
     assert e.value.code == "account.timeline"
+    assert says in str(e.value)
 
 
 def test_a_machine_that_is_no_preset_is_asked_for() -> None:
