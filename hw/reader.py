@@ -35,7 +35,9 @@ def toml_tables(text: str, origin: str, error: type[TilewrightError], code: str)
     except (ValueError, RecursionError) as e:  # a number of 5,000 digits is a plain ValueError
         at = re.search(r"at line (\d+), column (\d+)", str(e))
         where = Location(origin, int(at[1]), int(at[2])) if at else Location(origin, max(1, len(text.splitlines())))
-        said = "too deeply nested" if isinstance(e, RecursionError) else str(e)
+        said = (
+            "too deeply nested" if isinstance(e, RecursionError) else str(e).removesuffix(f" ({at[0]})" if at else "")
+        )
         raise error(f"not a TOML text: {said}", code=code, where=where) from e
 
 

@@ -339,6 +339,9 @@ def test_all_problems_are_found_at_once() -> None:
     assert str(caught.value) == str(found[0])
     assert machine_problems(GOOD) == []
     assert [problem.code for problem in machine_problems("name = ")] == ["machine.syntax"]
+    # The place stands once, in front.
+    (problem,) = machine_problems("name = 1\nabout = = 2", "x.toml")
+    assert str(problem).startswith("x.toml:2:9: ") and "at line" not in str(problem)
 
 
 def test_engines_on_one_pair_are_no_ring() -> None:
