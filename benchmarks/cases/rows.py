@@ -1,25 +1,24 @@
-"""Row-wise and elementwise kernels: against libraries, and unscheduled against the loop that a user would write in Numba."""
+"""Row-wise and elementwise kernels with their expert schedules, and the cost of a call."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 
 import tilewright as tw
 from benchmarks.cases import entry
-from benchmarks.cases.data import every, example, judged, normal, uniform
+from benchmarks.cases.data import close, every, example, judged, normal
 from benchmarks.harness import Case, Peer, Work, peer
 
-M, N = tw.sizes("M N")
+N = tw.sizes("N")
 
 
-def softmax(schedule: str | None, m: int = 4096, n: int = 1024) -> Case:
+def softmax(m: int = 4096, n: int = 1024) -> Case:
     module = example("softmax")
     a = normal(m, n)
-    fast = module.softmax.compile(getattr(module, schedule)() if schedule else None)
+    fast = module.softmax.compile(module.expert())
     ours, rows = np.empty_like(a), every(m)
     results = [lambda: fast(a)]
 
@@ -30,92 +29,67 @@ def softmax(schedule: str | None, m: int = 4096, n: int = 1024) -> Case:
         results.append(lambda: torch.softmax(x, 1).numpy())
         return lambda: torch.softmax(x, 1, out=theirs)
 
-    peers = (peer("PyTorch", "torch", torch_softmax, 1.5 if schedule else None),)
+    peers = (peer("PyTorch", "torch", torch_softmax, 1.5),)
     return Case(
         lambda: fast(a, out=ours), peers, judged(module.softmax, results, rows, a[rows]),
         Work(reads=a.nbytes, writes=a.nbytes),
     )  # fmt: skip
 
 
-# Numba ----------------------------------------------------------------------------------------------------------
+def elementwise(n: int = 1 << 24) -> Case:
+    module = example("elementwise")
+    x, y = normal(n), normal(n)[::-1].copy()
+    fast = module.elementwise.compile(module.expert())
+    ours, theirs = np.empty_like(x), np.empty_like(x)
+    results = [lambda: fast(x, y)]
 
+    def numexpr_chain() -> Any:
+        import numexpr
 
-@tw.kernel
-def _chain(x: tw.f32[N], y: tw.f32[N]):
-    i = tw.vars("i")
-    out = tw.func("out")
-    t = x[i] * 2.0 + y[i]
-    out[i] = tw.sqrt(tw.abs(t)) * t - y[i]
-    return out[:N]
+        def run() -> np.ndarray:
+            return numexpr.evaluate("sqrt(abs(x * y + x)) * y", {"x": x, "y": y}, out=theirs)
 
-
-@numba.njit(parallel=True)
-def _numba_chain(x, y, out):
-    for i in numba.prange(len(x)):
-        t = x[i] * np.float32(2) + y[i]
-        out[i] = np.sqrt(abs(t)) * t - y[i]
-
-
-@tw.kernel
-def _stencil(a: tw.f32[M, N]):
-    i, j = tw.vars("i j")
-    out = tw.func("out")
-    out[i, j] = 0.2 * (a[i, j] + a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1])
-    return out[1 : M - 1, 1 : N - 1]
-
-
-@numba.njit(parallel=True)
-def _numba_stencil(a, out):
-    m, n = a.shape
-    for i in numba.prange(1, m - 1):
-        for j in range(1, n - 1):
-            out[i - 1, j - 1] = np.float32(0.2) * (a[i, j] + a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1])
-
-
-@tw.kernel
-def _row_sum(a: tw.f32[M, N]):
-    i = tw.vars("i")
-    k = tw.rdom(k=N)
-    out = tw.func("out")
-    out[i] = tw.sum(a[i, k], over=k)
-    return out[:M]
-
-
-@numba.njit(parallel=True)
-def _numba_row_sum(a, out):
-    m, n = a.shape
-    for i in numba.prange(m):
-        total = np.float32(0)
-        for j in range(n):
-            total += a[i, j]
-        out[i] = total
-
-
-def chain(n: int = 1 << 22) -> Case:
-    return _against_numba(_chain, _numba_chain, (normal(n), normal(n)[::-1].copy()), n)
-
-
-def stencil(n: int = 2048) -> Case:
-    return _against_numba(_stencil, _numba_stencil, (normal(n, n),), n - 2, n - 2)
-
-
-def row_sum(n: int = 2048) -> Case:
-    return _against_numba(_row_sum, _numba_row_sum, (uniform(n, n),), n)
-
-
-def _against_numba(kernel: Any, loop: Any, args: tuple[np.ndarray, ...], *shape: int) -> Case:
-    fast = kernel.compile()
-    ours, theirs = np.empty(shape, np.float32), np.empty(shape, np.float32)
-
-    def peers() -> np.ndarray:
-        loop(*args, theirs)
-        return theirs
+        results.append(run)
+        return run
 
     return Case(
-        lambda: fast(*args, out=ours), (Peer("Numba, prange", lambda: loop(*args, theirs), 1.0),),
-        judged(kernel, [lambda: fast(*args), peers], slice(None), *args),
-        Work(reads=sum(a.nbytes for a in args), writes=ours.nbytes),
+        lambda: fast(x, y, out=ours), (peer("numexpr", "numexpr", numexpr_chain, 1.5),),
+        judged(module.elementwise, results, slice(None, None, n >> 16), x[:: n >> 16], y[:: n >> 16]),
+        Work(reads=x.nbytes + y.nbytes, writes=ours.nbytes),
     )  # fmt: skip
+
+
+def norm(name: str, m: int = 4096, n: int = 1024) -> Case:
+    """A norm after a residual connection, whose sum is a result as well."""
+    module = example(name)
+    kernel, args = getattr(module, name), module.inputs(M=m, N=n)
+    fast = kernel.compile(module.expert())
+    ours = np.empty((m, n), np.float32), np.empty((m, n), np.float32)
+    results = [lambda: np.stack(fast(*args), 1)]
+
+    def torch_norm() -> Any:
+        import torch
+        from torch.nn import functional
+
+        x, residual, *weights = (torch.from_numpy(a) for a in args[:-1])
+        total, call = torch.empty(m, n), getattr(functional, name)
+
+        def run() -> Any:
+            return call(torch.add(x, residual, out=total), (n,), *weights, eps=float(args[-1]))
+
+        results.append(lambda: np.stack([total.numpy(), run().numpy()], 1))
+        return run
+
+    def exact() -> np.ndarray:
+        return np.stack(module.independent(*args), 1)
+
+    peers = (peer("PyTorch", "torch", torch_norm, 1.3),)
+    return Case(
+        lambda: fast(*args, out=ours),
+        peers,
+        close(results, exact, 1e-6),
+        Work(reads=2 * m * n * 4, writes=2 * m * n * 4),
+    )
 
 
 # Calls ----------------------------------------------------------------------------------------------------------
@@ -139,10 +113,9 @@ def call_cost(n: int = 16) -> Case:
 
 
 ENTRIES = (
-    entry("softmax", "f32 4096 x 1024, schedule `expert` of examples/softmax.py", partial(softmax, "expert")),
-    entry("softmax-unscheduled", "the same with the default schedule", partial(softmax, None)),
-    entry("chain-unscheduled", "an elementwise chain over 4 million f32", chain),
-    entry("stencil-unscheduled", "a 5-point stencil over 2048 x 2048 f32", stencil),
-    entry("row-sum-unscheduled", "sums of the rows of 2048 x 2048 f32", row_sum),
+    entry("elementwise", "f32, a chain of 5 operations over 16 million, `expert` of examples/elementwise.py", elementwise),
+    entry("softmax", "f32 4096 x 1024, schedule `expert` of examples/softmax.py", softmax),
+    entry("layer-norm", "with a residual, f32 4096 x 1024, `expert` of examples/layer_norm.py", partial(norm, "layer_norm")),
+    entry("rms-norm", "with a residual, f32 4096 x 1024, `expert` of examples/rms_norm.py", partial(norm, "rms_norm")),
     entry("call", "a call on 16 elements with out=", call_cost),
-)
+)  # fmt: skip
