@@ -11,17 +11,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tilewright.codegen import abi, cache, externs, runtime, stages, target
-from tilewright.codegen.entry import invoke, make_entry, raise_code, scalar_slot
+from tilewright.codegen.bound_call import BoundCall, Ready
+from tilewright.codegen.bound_call import native as bound_builtin
+from tilewright.codegen.entry import make_entry, raise_code, scalar_slot
 from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT, argument_roles, signature
 from tilewright.codegen.jit import load
 from tilewright.codegen.physical import Given, explained, interface
-from tilewright.codegen.prepack import Packed, call, prepack
+from tilewright.codegen.prepack import Packed, call, prepack, resolved
 from tilewright.codegen.runtime.executors import context_for
 from tilewright.lang.assumptions import assumptions, failure
 from tilewright.lang.binding import Bound, bind, folds, index_value
@@ -234,16 +236,15 @@ class Compiled:
         if executor is not None:
             return self._checked(context_for(executor, threads), *args, **kwargs)
         if threads is not None:
-            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-                raise ArgumentError(
-                    f"threads= is {threads!r}", code="argument.threads", where=user_location(),
-                    hint="it is a positive integer: how many threads the call may use",
-                )  # fmt: skip
-            return self._entry(threads)(*args, **kwargs)
+            return self._entry(_positive(threads))(*args, **kwargs)
         return self._checked(runtime.context(), *args, **kwargs)
 
     def _checked(self, context: Any, *args: Any, out: Any = None, sizes: Any = None, **kwargs: Any) -> Any:
         """A call with everything checked in Python."""
+        return self._run(self._ready(args, out, sizes, kwargs), context)
+
+    def _ready(self, args: Sequence[Any], out: Any, sizes: Any, kwargs: Mapping[str, Any]) -> Ready:
+        """The variant for these arguments and what it is called with."""
         p = self.interface
         try:
             bound = bind(self._inputs, args, kwargs, sizes, len(self._keyword_only))
@@ -255,21 +256,46 @@ class Compiled:
         arrays = [bound.arrays[a.name] for a in p.arrays] + self._tables + outputs
         aliases = self._aliases(arrays)
         variant = self._variant(tuple(map(_stride_class, arrays)), aliases)
-        broken = np.zeros((), np.int64)
         if self._promises:
-            arrays.append(broken)
+            arrays.append(np.zeros((), np.int64))  # the number of one that is broken
+        return Ready(
+            variant.address, arrays, [bound.sizes[n] for n in p.sizes],
+            [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
+            out if out is not None else structured(p.structure, outputs), self._fail, variant,
+        )  # fmt: skip
+
+    def _run(self, ready: Ready, context: Any) -> Any:
+        broken = ready.arrays[-1] if self._promises else None
+        if broken is not None:
+            broken[...] = 0
         with stages.running(context) as own:
-            code = invoke(
-                variant.address, ctypes.addressof(own), arrays, [bound.sizes[n] for n in p.sizes],
-                [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
-            )  # fmt: skip
+            code = ready.run(own)
         if code:
-            raise_kernel_code(code, self.pipeline, self._make_state(), self.mode)
+            self._fail(code)
         if broken:
-            raise failure(assumptions(p)[self._promises[int(broken) - 1]])
-        if out is not None:
-            return out
-        return structured(p.structure, outputs)
+            raise failure(assumptions(self.interface)[self._promises[int(broken) - 1]])
+        return ready.result
+
+    def _fail(self, code: int) -> NoReturn:
+        raise_kernel_code(code, self.pipeline, self._make_state(), self.mode)
+
+    def bind(
+        self, *args: Any, out: Any = None, sizes: Any = None, threads: int | None = None, executor: Any = None,
+        **kwargs: Any,
+    ) -> BoundCall:  # fmt: skip
+        """The kernel with these arguments: a call without any, which checks nothing and costs some 50 ns besides the kernel.
+
+        It reads what the arrays hold at the time of the call, and writes the same outputs every time: those of `out=`,
+        or its own `result`. Scalars stay as they are. Raises what the call itself would raise; only requirements on
+        values that lie in arrays are checked again.
+        """
+        packed = any(isinstance(v, Packed) for v in (*args, *kwargs.values()))
+        kernel, given, named = resolved(self, args, {**kwargs, "sizes": sizes}) if packed else (self, args, kwargs)
+        sizes = named.pop("sizes", sizes) if packed else sizes
+        ready = kernel._ready(given, out, sizes, named)
+        context = context_for(executor, threads) if executor is not None else runtime.context(_positive(threads))
+        native = None if self._promises or stages.symbols(self.pipeline) else bound_builtin(ready, context)
+        return BoundCall(self.pipeline.name, ready.result, native or functools.partial(kernel._run, ready, context))
 
     # Packed inputs ------------------------------------------------------------------------------------------
 
@@ -336,7 +362,17 @@ class Compiled:
             )  # fmt: skip
 
 
-def raise_kernel_code(code: int, p: Pipeline, state: State, mode: str) -> None:
+def _positive(threads: int | None) -> int | None:
+    """How many threads a call asks for. Raises ArgumentError `argument.threads`."""
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ArgumentError(
+            f"threads= is {threads!r}", code="argument.threads", where=user_location(),
+            hint="it is a positive integer: how many threads the call may use",
+        )  # fmt: skip
+    return threads
+
+
+def raise_kernel_code(code: int, p: Pipeline, state: State, mode: str) -> NoReturn:
     """The error of a kernel's return code. What binding checks was checked before: what is left is memory, and what
     the schedule itself asks of the sizes."""
     from tilewright.codegen.requirements import requirements

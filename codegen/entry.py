@@ -57,7 +57,9 @@ def numpy_dtype(name: str) -> np.dtype:
     return np.dtype(name)
 
 
-class _MethodDef(ctypes.Structure):
+class MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -67,12 +69,13 @@ class _MethodDef(ctypes.Structure):
 
 
 @functools.cache
-def _definition() -> _MethodDef:
-    return _MethodDef(b"kernel", runtime.entry_address(), _FASTCALL_KEYWORDS, b"A compiled tilewright kernel.")
+def _definition() -> MethodDef:
+    return MethodDef(b"kernel", runtime.entry_address(), _FASTCALL_KEYWORDS, b"A compiled tilewright kernel.")
 
 
 @functools.cache
-def _new_builtin() -> Callable[..., Any]:
+def new_builtin() -> Callable[..., Any]:
+    """CPython's PyCFunction_NewEx(address of a MethodDef, self, module)."""
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     return new(("PyCFunction_NewEx", ctypes.pythonapi))
 
@@ -115,7 +118,7 @@ def make_entry(
     words = _table(signature, kernel_address, context_address, slow, tables)
     dtypes = tuple(numpy_dtype(array.dtype) for array in signature.arrays)
     alive = (words, slow, raise_code, sys.intern("out"), tables, dtypes, tuple(keep))
-    return _new_builtin()(ctypes.addressof(_definition()), alive, None)
+    return new_builtin()(ctypes.addressof(_definition()), alive, None)
 
 
 def _table(
@@ -236,7 +239,8 @@ def _longs(count: int) -> type[ctypes.Array[ctypes.c_int64]]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _kernel(address: int) -> Callable[..., int]:
+def kernel(address: int) -> Callable[..., int]:
+    """The kernel at an address, callable."""
     return abi.KERNEL(address)
 
 
@@ -247,6 +251,15 @@ def _address(array: np.ndarray) -> int:
     return array.ctypes.data
 
 
+def arguments(
+    arrays: Sequence[np.ndarray], sizes: Sequence[int], scalars: Sequence[int]
+) -> tuple[ctypes.Array[ctypes.c_int64], ...]:
+    """What a kernel takes before the context (see abi.HEADER), for arrays that have been checked: in the order of the
+    interface, all strides whole numbers of elements. `scalars` are slots."""
+    strides = [step // array.itemsize for array in arrays for step in array.strides]
+    return tuple(_longs(len(w))(*w) for w in ([_address(a) for a in arrays], sizes, strides, scalars))
+
+
 def invoke(
     kernel_address: int,
     context_address: int,
@@ -254,17 +267,5 @@ def invoke(
     sizes: Sequence[int],
     scalars: Sequence[int],
 ) -> int:
-    """Run a kernel on arrays that have been checked, from the slow path; returns its code.
-
-    `arrays` are in the order of the interface, all strides whole numbers of elements; `scalars` are slots.
-    The lock of the interpreter is released while the kernel runs.
-    """
-    data = [_address(array) for array in arrays]
-    strides = [step // array.itemsize for array in arrays for step in array.strides]
-    return _kernel(kernel_address)(
-        _longs(len(data))(*data),
-        _longs(len(sizes))(*sizes),
-        _longs(len(strides))(*strides),
-        _longs(len(scalars))(*scalars),
-        context_address,
-    )
+    """Run a kernel, see `arguments`; returns its code. The lock of the interpreter is released while it runs."""
+    return kernel(kernel_address)(*arguments(arrays, sizes, scalars), context_address)

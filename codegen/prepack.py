@@ -153,6 +153,14 @@ def prepack(c: Compiled, parameter: str, array: Any) -> Packed:
 
 def call(c: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """A call in which some arguments are handles."""
+    target, plain, named = resolved(c, args, kwargs)
+    return target.checked_call(plain, named)
+
+
+def resolved(
+    c: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Compiled, tuple[Any, ...], dict[str, Any]]:
+    """The kernel that takes the handles' data, and the arguments for it (`sizes` among those by name)."""
     p = c.pipeline
     names = [q.name for q in p.params]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -167,9 +175,9 @@ def call(c: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     stand_ins = {n: np.broadcast_to(np.zeros((), h.dtype), h.shape) for n, h in handles.items()}
     own = {n: v for n, v in given.items() if n in names}
     sizes = bind(seen, (), {**own, **stand_ins}, kwargs.get("sizes")).sizes
-    plain = [v.data if isinstance(v, Packed) else v for v in args]
+    plain = tuple(v.data if isinstance(v, Packed) else v for v in args)
     named = {n: v.data if isinstance(v, Packed) else v for n, v in kwargs.items()}
-    return target.checked_call(plain, {**named, "sizes": sizes})
+    return target, plain, {**named, "sizes": sizes}
 
 
 def _check(c: Compiled, name: str, h: Packed) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection
 
 from tilewright.codegen import abi, cache, jit, target
-from tilewright.codegen.runtime import entry_ir, memory_ir, pool_ir, portable_ir, table
+from tilewright.codegen.runtime import bound_ir, entry_ir, memory_ir, pool_ir, portable_ir, table
 from tilewright.codegen.runtime.processors import available, default_threads
 
 _POSIX_TEXT = """
@@ -73,16 +73,23 @@ def _addresses() -> dict[str, int]:
 
 
 @functools.cache
-def _entry() -> int:
+def _builtin(name: str) -> int:
+    """The address of a function that CPython calls; loaded at the first call."""
     api = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in table.FUNCTIONS}
-    library = _load("entry", entry_ir.text(), table.FUNCTIONS, ("tw_entry",), api)
-    return library.address("tw_entry")
+    text = {"tw_entry": entry_ir.text, "tw_bound": bound_ir.text}[name]()
+    return _load(name.removeprefix("tw_"), text, table.FUNCTIONS, (name,), api).address(name)
 
 
 def entry_address() -> int:
-    """Address of the function behind every kernel's builtin (loaded at the first call)."""
+    """Address of the function behind every kernel's builtin."""
     with _lock:
-        return _entry()
+        return _builtin("tw_entry")
+
+
+def bound_address() -> int:
+    """Address of the function behind every bound call."""
+    with _lock:
+        return _builtin("tw_bound")
 
 
 def address(name: str) -> int:
