@@ -6,7 +6,7 @@
     encoding    a tree as the engine's memory; `layout` says where things lie in it
     engine      `run(table, sizes)` and its result
 
-The engine itself is Python in Numba's subset on one array of integers, compiled once (`native`):
+The engine itself is simple Python on one array of integers, compiled once (`translate` to LLVM's text, `native`):
 
     expressions, ranges         values, and what is known of them over a range of iterations
     geometry                    descriptors, runs and bursts of a copy

@@ -65,7 +65,7 @@ def overlap(m, one, other):
         ) >= reach_of(m, one, -1)
     # The distance as a sum of steps along the axes: the inner axes reach less than a stride, so that each axis has two
     # candidates, the quotient and the next number.
-    for choice in range(1 << m[one + L.X_RANK]):  # noqa: SIM110 (Numba knows no any())
+    for choice in range(1 << m[one + L.X_RANK]):  # noqa: SIM110 (`translate` knows no any())
         if differs_by(m, one, other, distance, choice):
             return True
     return False

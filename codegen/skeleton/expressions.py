@@ -1,6 +1,6 @@
 """Values of expressions, and what is known of them over a range of a loop's iterations.
 
-In Numba's subset, as all modules of the engine: `m` is the memory (see layout).
+In what `translate` compiles, as all modules of the engine: `m` is the memory (see layout).
 """
 
 from tilewright.codegen.skeleton import layout as L
@@ -8,8 +8,10 @@ from tilewright.codegen.skeleton import layout as L
 
 def product(m, a, b):
     """a * b; notes where that is beyond what is safe."""
-    if b != 0 and abs(a) > L.LARGEST // abs(b):
-        m[L.BEYOND] = 1
+    if b != 0:
+        most = L.LARGEST // abs(b)  # -1 for the one number without a magnitude in 64 bits, which nothing is safe with
+        if a > most or a < -most:
+            m[L.BEYOND] = 1
     return a * b
 
 

@@ -10,8 +10,7 @@ from tilewright.codegen.skeleton.timing import slot_of
 
 def copy_out(m, source, to, count):
     """Copy words; the place after them in the target."""
-    for i in range(count):
-        m[to + i] = m[source + i]
+    m[to : to + count] = m[source : source + count]
     return to + count
 
 

@@ -228,7 +228,7 @@ def advance_core(m, loop):
 
 def turns_nothing(m, at):
     """Whether every core uses the same slots of the rings around."""
-    for i in range(m[at + L.L_N_BUFFERS]):  # noqa: SIM110 (Numba knows no all())
+    for i in range(m[at + L.L_N_BUFFERS]):  # noqa: SIM110 (`translate` knows no all())
         if m[m[at + L.L_ROTATIONS] + i] > 0:
             return False
     return True
