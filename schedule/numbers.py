@@ -8,7 +8,7 @@ from tilewright.lang import ir, simplify
 from tilewright.lang.func import Array
 from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node, integer
-from tilewright.lang.types import index
+from tilewright.lang.types import i64, index
 
 ONE = integer(1)
 
@@ -60,7 +60,8 @@ def _reach(value: Node, env: Mapping[Node, Interval]) -> tuple[Node, Node] | Non
 
 
 def _index_value(n: Node) -> Node | None:
-    return n.args[0] if n.op == "cast" and n.args[0].dtype is index else None
+    """The index expression that a number is; casts to less than 64 bits, which wrap, are others."""
+    return n.args[0] if n.op == "cast" and n.args[0].dtype is index and n.dtype is i64 else None
 
 
 def _given(n: Node) -> bool:

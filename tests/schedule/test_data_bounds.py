@@ -176,3 +176,24 @@ def test_blocks_of_dependent_reductions_end_where_data_say():
     counts = softened.count(s, sizes={"B": 5, "N": 19}, inputs={"x": x, "n": lengths})
     assert counts.evaluations["m.update"] == counts.evaluations["l.update"] == 3 + 19 + 8
     assert counts.evaluations["m_before"] == 1 + 5 + 2  # blocks
+
+
+@pytest.mark.parametrize("t", [tw.u8, tw.i8, tw.u16, tw.i16, tw.u64], ids=lambda t: t.name)
+def test_narrowed_variables_are_no_ends_of_loops(t) -> None:
+    """A cast to fewer bits wraps, and one of a negative number to an unsigned type too: what fulfils the condition is no
+    interval of the loop."""
+
+    @tw.kernel
+    def wrapped(x: tw.i64[N], n: t):
+        d = tw.rdom(k=N)
+        d.where(tw.cast(t, 3 * d.k - 7) < n)
+        f = tw.func("f")
+        i = tw.vars("i")
+        f[i] = 0
+        f[i] += x[d.k]
+        return f[:1]
+
+    x = np.arange(70_000)
+    numpy = {"u": "uint", "i": "int"}[t.name[0]] + t.name[1:]
+    kept = (3 * x - 7).astype(numpy) < 10
+    assert wrapped(x, n=10)[0] == x[kept].sum() == wrapped.reference(x, n=10)[0]
