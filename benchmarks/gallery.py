@@ -36,6 +36,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "local_laplacian": {"repeat": 2},
     "mandelbrot": {"H": 600, "W": 900},
     "matmul": {"M": 1024, "N": 1024, "K": 1024},
+    "matmul_f64": {"M": 1024, "N": 1024, "K": 1024},
     "nan_moments": {"M": 1000, "N": 1000},
     "prefix_sum": {"T": 2000, "C": 1000},
     "resize": {"rows": 1200, "columns": 1024, "height": 600, "width": 512, "repeat": 1},

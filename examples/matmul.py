@@ -1,6 +1,7 @@
 """Matrix product in f32: a register tile, panels packed into the order they are read in, blocks for the caches.
 
-Every schedule computes each element's sum in the order of `k`, so all of them give the same bits.
+A product that fits the caches as it stands is a form of its own. Every schedule computes each element's sum in the order
+of `k`, so all of them give the same bits.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
     return C[:M, :N]
 
 
-# The tile of C: two vectors of f32 wide, and as many rows as registers hold besides a row of B and an element of A.
+# The tile of C: two vectors of f32 wide, and as many rows as registers hold besides a row of B and an element of A. More
+# than eight rows would not be faster: sixteen sums in turns hide how long an fma takes, edges grow with the tile.
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
-ROWS, COLUMNS = REGISTERS.count // 2 - 2, 2 * VECTOR
+ROWS, COLUMNS = min(8, REGISTERS.count // 2 - 2), 2 * VECTOR
 DEPTH = 16 * COLUMNS  # of k in a block: a dozen tiles' rows of A over it fit the second cache, B the third
+SMALL = 12 * COLUMNS  # rows and columns of a B that fits the second cache as it stands
 
 
 def tiled():
@@ -47,17 +50,27 @@ def packed():
     return s
 
 
+def small(C):
+    """A form that packs nothing, for where B stays in the cache: copies would take longer than they save."""
+    C.split("k", "ko", "ki", 4).tile("i", "j", "io", "jo", "ii", "ji", ROWS, COLUMNS).split("ji", "jv", "jl", VECTOR)
+    C.reorder("jo", "io", "ko", "ki", "ii", "jv", "jl").unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
+
+
 def expert():
-    """Blocks of A and B that fit the caches, both packed; the tile's rows of C are fetched ahead of the sums."""
+    """Blocks of A and B that fit the caches, both packed, A by transposes in registers; rows of C are fetched ahead."""
     s = matmul.schedule()
     C = s["C.update"]
+    form = C.specialize(f"(K <= {SMALL}) & (N <= {SMALL})", "small")
+    small(form)
+    s.cache_write("C", at=f"{form.stage}.io", memory="reg")
     C.split("j", "jc", "j1", 2048).split("k", "kc", "k1", DEPTH).split("i", "ic", "i1", 12 * ROWS)
     C.split("j1", "jr", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
     C.split("i1", "ir", "ii", ROWS).split("k1", "ko", "ki", 4)
     C.reorder("jc", "kc", "ic", "jr", "ir", "ko", "ki", "ii", "jv", "jl")
     C.unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
     s.cache_read("B", at="C.update.kc", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}").vectorize("j", VECTOR)
-    s.cache_read("A", at="C.update.ic", layout=f"i k -> i//{ROWS} k i%{ROWS}")
+    A = s.cache_read("A", at="C.update.ic", layout=f"i k -> i//{ROWS} k i%{ROWS}")
+    A.tile("i", "k", "io", "ko", "it", "kt", ROWS, VECTOR).unroll("it").vectorize("kt")
     s.cache_write("C", at="C.update.ir", memory="reg")
     s.prefetch("C", at="C.update.ir", distance=0)
     return s

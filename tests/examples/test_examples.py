@@ -38,6 +38,7 @@ SMALL: dict[str, dict[str, int]] = {
     "local_laplacian": {"rows": 35, "columns": 70, "levels": 2},
     "mandelbrot": {"H": 20, "W": 70},
     "matmul": {"M": 45, "N": 70, "K": 518},
+    "matmul_f64": {"M": 45, "N": 35, "K": 260},
     "nan_moments": {"M": 103, "N": 150},
     "prefix_sum": {"T": 40, "C": 70},
     "resize": {"rows": 70, "columns": 90, "height": 45, "width": 150},
