@@ -34,6 +34,7 @@ from tilewright.schedule.causes import refuse
 from tilewright.schedule.state import State
 
 if TYPE_CHECKING:
+    from tilewright.codegen.explain import Explanation
     from tilewright.codegen.lower import Lowered
     from tilewright.schedule.registers import Registers
     from tilewright.schedule.report import Report
@@ -149,6 +150,18 @@ class Compiled:
     def asm(self) -> str:
         """The machine code as text."""
         return target.assembly(self._built.llvm)
+
+    def explain(self, *args: Any, out: Any = None, sizes: Any = None, **kwargs: Any) -> Explanation:
+        """What the processor's inner loops do: vector width, multiply-adds, spilled registers, gathers, scalar
+        arithmetic, each with a hint (x86-64; CompileError `compile.explain` elsewhere).
+
+        With arguments the kernel runs on them, one thread, and the time is set beside what the arithmetic and the
+        memory of this processor allow, as measured just after.
+        """
+        from tilewright.codegen.explain import explain
+
+        ready = self._ready(args, out, sizes, kwargs) if args or kwargs else None
+        return explain(self, ready)
 
     @property
     def timings(self) -> dict[str, float]:

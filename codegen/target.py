@@ -130,6 +130,7 @@ def optimised_ir(text: str, level: Level = "fast", target: Target | None = None)
 
 
 def assembly(text: str, level: Level = "fast", target: Target | None = None) -> str:
-    """Assembly text of what `optimize_and_emit` would emit."""
+    """Assembly text of what `optimize_and_emit` would emit, with LLVM's remarks on loops, blocks and spilled registers."""
     with _lock:
+        machine(target).set_asm_verbosity(True)
         return machine(target).emit_assembly(optimized(text, level, target))

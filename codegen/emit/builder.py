@@ -6,6 +6,7 @@ Shapes: `n` is 0 for a scalar and the number of lanes for a vector.
 
 from __future__ import annotations
 
+import re
 import struct
 
 from tilewright.lang.types import DType
@@ -61,6 +62,11 @@ def splat(scalar: str, operand: str, n: int) -> str:
 def lane_constant(scalar: str, values: tuple[int, ...] | list[int]) -> str:
     """A vector constant of integers."""
     return "<" + ", ".join(f"{scalar} {v}" for v in values) + ">"
+
+
+def loop_label(loop: str) -> str:
+    """What the label of a loop's block begins with, so that machine code can be read by its loops."""
+    return f"loop.{re.sub(r'[^A-Za-z0-9_.]', '_', loop)}."
 
 
 class Module:

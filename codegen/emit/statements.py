@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen.emit import memory
-from tilewright.codegen.emit.builder import memory_type
+from tilewright.codegen.emit.builder import loop_label, memory_type
 from tilewright.codegen.emit.calls import emit_call
 from tilewright.codegen.emit.conditions import both, meaning, means, opposite, some_lane
 from tilewright.codegen.emit.counters import count_live, count_point
@@ -163,7 +163,7 @@ def _serial(r: Region, s: For, trips: int | None) -> None:
 
 def _serial_loop(r: Region, s: For, trips: int | None, start: str, stop: str, emit_body: Callable[[], None]) -> None:
     f = r.f
-    body, done = f.label("loop"), f.label("done")
+    body, done = f.label(loop_label(s.var.attr)), f.label("done")
     if trips is None:
         f.branch(f.op(f"icmp slt i64 {start}, {stop}"), body, done)
     else:

@@ -1,0 +1,186 @@
+"""What `fast.explain()` says: the inner loops of the machine code, what is odd about them, how near to the limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.codegen import loops as L
+from tilewright.codegen import target
+from tilewright.codegen.emit.builder import loop_label
+from tilewright.codegen.machine_code import InnerLoop, inner_loops
+from tilewright.lang.errors import CompileError, TilewrightError
+from tilewright.schedule.registers import Registers, host_registers
+
+if TYPE_CHECKING:
+    from tilewright.codegen.bound_call import Ready
+    from tilewright.codegen.compile import Compiled
+
+_SECONDS = 0.5  # of runs that are timed
+_LIMIT_SECONDS = 0.1  # of each measurement of what the processor can do
+_MANY_INSTRUCTIONS = (
+    2000  # of a loop: more than caches of decoded instructions hold (Zen 4: 6,750 operations; Skylake: 1,536)
+)
+
+_SIDE_BY_SIDE = "let lanes lie side by side: another vector loop, or a layout of what is read"
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What is odd about an inner loop, and what may help."""
+
+    text: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Seconds of a run (the best of several), and the least that arithmetic and memory allow, as measured just after.
+
+    `operations` by type (a multiply-add is two) are None where they depend on data; `bytes` are those of all arguments,
+    each once. `rates` are operations and bytes a second at best, by type and by `copy` or `read`."""
+
+    seconds: float
+    operations: dict[str, int] | None
+    bytes: int
+    rates: dict[str, float]
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Seconds at least, by what limits."""
+        found = {f"peak {t}": n / self.rates[t] for t, n in (self.operations or {}).items() if t in self.rates}
+        memory = next(k for k in ("copy", "read") if k in self.rates)
+        return found | {memory: self.bytes / self.rates[memory]}
+
+    def __str__(self) -> str:
+        name, least = max(self.limits.items(), key=lambda item: item[1])
+        text = f"{1e3 * self.seconds:.3g} ms, {least / self.seconds:.0%} of the limit by {name} ({1e3 * least:.3g} ms)"
+        if self.operations is None:
+            text += "; operations depend on data and are not counted"
+        return text
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The inner loops of a compiled kernel in the order of the machine code, and (where it ran) its distance to the
+    limit."""
+
+    kernel: str
+    loops: tuple[InnerLoop, ...]
+    registers: Registers
+    distance: Distance | None = None
+
+    def remarks(self, loop: InnerLoop) -> tuple[Remark, ...]:
+        """What is odd about a loop."""
+        return tuple(_remarks(loop, self.registers))
+
+    def __str__(self) -> str:
+        lines = [f"{self.kernel}: {len(self.loops)} inner loops in the machine code"]
+        if self.distance is not None:
+            lines.append(str(self.distance))
+        for loop in self.loops:
+            lines.append(f"{loop.loop or '(a loop that LLVM made)'}: {_facts(loop)}")
+            lines += [f"    {r.text}: {r.hint}" for r in self.remarks(loop)]
+        return "\n".join(lines)
+
+
+def explain(fast: Compiled, ready: Ready | None) -> Explanation:
+    """Read the machine code of a kernel's variant for contiguous arrays; with arguments, run and time it too."""
+    if not target.host().triple.startswith("x86_64"):
+        raise CompileError(
+            f"machine code of {target.host().triple} can't be read here: x86-64 only", code="compile.explain"
+        )
+    program = fast._built.lowered.program
+    names = {loop_label(s.var.attr): s.var.attr for s in _all_loops(program)}
+    # loops that are none of the schedule's and compute nothing hand out tasks, or write zeros
+    found = tuple(x for x in inner_loops(fast.asm, names) if x.loop or x.bits or x.scalar)
+    return Explanation(fast.pipeline.name, found, host_registers(), None if ready is None else _distance(fast, ready))
+
+
+def _all_loops(program: L.Program) -> Iterator[L.For]:
+    return (s for s in L.walk(program.body) if isinstance(s, L.For))
+
+
+def _facts(loop: InnerLoop) -> str:
+    c = loop.counts
+    vectors = f"{loop.bits}-bit vectors" if loop.bits else "no vectors"
+    parts = [f"{loop.instructions} instructions", vectors]
+    parts += [f"{c[k]} {what}" for k, what in (("fused", "multiply-adds"), ("vector", "vector operations")) if c[k]]
+    return ", ".join(parts)
+
+
+def _remarks(loop: InnerLoop, registers: Registers) -> Iterator[Remark]:
+    c = loop.counts
+    if loop.scalar:
+        yield Remark("its arithmetic is scalar", "vectorize a loop whose elements lie side by side")
+    elif 0 < loop.bits < 8 * registers.width and c["vector"]:
+        yield Remark(
+            f"vectors of {loop.bits} bits where the processor has {8 * registers.width}",
+            "more lanes: vectorize by a multiple of tw.host_registers().width bytes",
+        )
+    if n := c["spills"] + c["reloads"]:
+        yield Remark(
+            f"vector registers that had to be stored (accesses to them: {n})",
+            "a smaller register tile, or less unrolling",
+        )
+    if c["gathers"]:
+        yield Remark(f"gathers ({c['gathers']})", _SIDE_BY_SIDE)
+    elif c["inserts"] > 4:
+        yield Remark(f"{c['inserts']} lanes are put together one by one", _SIDE_BY_SIDE)
+    if c["divisions"]:
+        yield Remark(f"divisions or roots ({c['divisions']})", "multiply by a reciprocal that is computed once outside")
+    if loop.calls:
+        yield Remark(f"calls {', '.join(loop.calls)}", "each call saves and loads registers: move it out of the loop")
+    if loop.instructions > _MANY_INSTRUCTIONS:
+        yield Remark("the loop is longer than caches of decoded instructions", "unroll less")
+
+
+def _distance(fast: Compiled, ready: Ready) -> Distance:
+    from tilewright.codegen import runtime
+    from tilewright.codegen.probe import measure
+
+    context = runtime.context(1)
+    seconds = _timed(lambda: fast._run(ready, context))
+    p = fast.pipeline
+    operations = _operations(fast, dict(zip(p.sizes, ready.sizes, strict=True)))
+    used = [a.nbytes for a in ready.arrays]
+    written = sum(a.nbytes for a in ready.arrays[-len(p.outputs) :]) if p.outputs else 0
+    kind = "read" if written < sum(used) / 8 else "copy"
+    width = host_registers().width
+    room = max(sum(used), 64 * width)
+    rates = {kind: measure.stream(kind, measure.aligned(room + 64 * width), room, width, _LIMIT_SECONDS)}
+    for t in operations or ():
+        if t in measure.kernels.TYPES and (rate := measure.peak(t, width, _LIMIT_SECONDS)):
+            rates[t] = rate
+    return Distance(seconds, operations, sum(used), rates)
+
+
+def _timed(run: Any) -> float:
+    run()
+    best, end, runs = float("inf"), time.perf_counter() + _SECONDS, 0
+    while runs < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        best, runs = min(best, time.perf_counter() - start), runs + 1
+    return best
+
+
+def _operations(fast: Compiled, sizes: dict[str, int]) -> dict[str, int] | None:
+    """Operations by type at these sizes, whatever would fit into the machine they are counted on; None where they depend on
+    data."""
+    from tilewright.codegen.accounts.account import assembled
+    from tilewright.codegen.accounts.assemble import Counted
+    from tilewright.codegen.accounts.prepared import Prepared
+    from tilewright.hw import load_machine
+
+    prepared = Prepared(fast.pipeline, fast._make_state(), load_machine("generic-avx2"), fast.mode)
+    try:
+        counted = Counted(prepared.ledger, prepared.result(sizes).counters)
+    except TilewrightError:
+        return None
+    return dict(assembled(prepared, counted, sizes, (), "skeleton").operations)
+
+
+__all__ = ["Distance", "Explanation", "Remark", "explain"]
