@@ -6,7 +6,8 @@
     encoding    a tree as the engine's memory; `layout` says where things lie in it
     engine      `run(table, sizes)` and its result
 
-The engine itself is simple Python on one array of integers, compiled once (`translate` to LLVM's text, `native`):
+The engine itself is simple Python on one array of integers, compiled once (`native`; `translate`, `values` and `blocks` make
+LLVM's text of it):
 
     expressions, ranges         values, and what is known of them over a range of iterations
     geometry                    descriptors, runs and bursts of a copy

@@ -14,14 +14,15 @@ from typing import Any
 
 from tilewright.codegen import cache, target
 from tilewright.codegen.jit import Library, load
-from tilewright.codegen.skeleton.translate import Source, translate
+from tilewright.codegen.skeleton.translate import translate
+from tilewright.codegen.skeleton.values import Source
 
 SYMBOL = "tilewright_simulate"  # void (i64 *memory, i64 *values, i64 step, i64 site, i64 count): see drive.py
 _MODULES = (
     "expressions", "ranges", "geometry", "timing", "boxes", "phases", "copies", "sections", "state", "forward", "walk",
     "drive",
 )  # fmt: skip
-_FILES = ("layout", *_MODULES, "native", "translate")
+_FILES = ("layout", *_MODULES, "native", "translate", "values", "blocks")
 
 
 @functools.cache

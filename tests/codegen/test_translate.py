@@ -18,7 +18,8 @@ from tilewright.codegen import target
 from tilewright.codegen.jit import Library, load
 from tilewright.codegen.skeleton import layout as L
 from tilewright.codegen.skeleton.expressions import product
-from tilewright.codegen.skeleton.translate import Source, translate
+from tilewright.codegen.skeleton.translate import translate
+from tilewright.codegen.skeleton.values import Source
 from tilewright.lang.errors import CompileError
 
 WORDS = 9
@@ -303,6 +304,10 @@ def refused(body: str, head: str = "def f(m, a, b):") -> str:
         ("a, b = none(m)", "not 2 values (none(m))"),
         ("a, b, a = pair(m, a)", "not 3 values (pair(m, a))"),
         ("a, b = a", "not 2 values (a)"),
+        ("pair, b = a, pair(m, a)", "not one value (pair(m, a))"),
+        ("none = none(m)", "not one value (none(m))"),
+        ("max = max(a, b)", "an expression that is not known (max(a, b))"),
+        ("K, b = a, K.SEVEN", "not an integer of 64 bits (K.SEVEN)"),
         ("pair(m)", "a call that is not known (pair(m))"),
         ("pair(m, a=a)", "a call that is not known (pair(m, a=a))"),
         ("pair(a, a)", "no memory for m (a)"),
@@ -314,6 +319,7 @@ def refused(body: str, head: str = "def f(m, a, b):") -> str:
         ("a, *b = a, b", "a place that is not known (*b)"),
         ("m[a:b] = m[b:a]", "not a copy of as many words"),
         ("m[a : a + 2] = m[b : b + 3]", "not a copy of as many words"),
+        ("m[max(a, b) : max(a, b) + 2] = m[b : b + 2]", "not a copy of as many words"),
         ("b = m[a:b]", "an expression that is not known (a:b)"),
         ("a = b = 1", "a statement that is not known (Assign)"),
         ("b: int = a", "a statement that is not known (AnnAssign)"),
