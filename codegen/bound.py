@@ -19,8 +19,8 @@ def bound(p: L.Program, sizes: Mapping[str, int]) -> L.Program:
     for s in L.walk(p.body):
         if isinstance(s, L.Allocate) and s.buffer.size is not None and s.buffer not in buffers:
             (size,) = ir.substitute((s.buffer.size,), env)
-            own = s.buffer.own if s.buffer.own is None else ir.substitute((s.buffer.own,), env)[0]
-            buffers[s.buffer] = s.buffer if size is s.buffer.size else replace(s.buffer, size=size, own=own)
+            box = ir.substitute(s.buffer.box, env)
+            buffers[s.buffer] = s.buffer if size is s.buffer.size else replace(s.buffer, size=size, box=box)
 
     def one(n: Node, args: tuple[Node, ...]) -> Node:
         if n.op in ("load", "load_if") and n.attr[0] in buffers:

@@ -56,49 +56,77 @@ def turned(var: Node, body: L.Stmt, scope: Mapping[Key, Place]) -> L.Stmt:
     return body
 
 
-Spread = tuple[tuple[int, tuple[int, ...]], ...]
+Spreading = tuple[tuple[L.Spread, ...], tuple[int | None, ...]]  # loops, and how much of each axis an element uses
 
 
-def spread_of(tensor: Tensor, component: int, body: NestNode, seen: frozenset[Key] = frozenset()) -> Spread:
-    """The spatial loops inside of which a buffer is used, where it lives around them: the extent of each, and how far an
-    index on each axis moves with it. Nothing where that is not the same for all uses, or not constant. A buffer that is
-    not used there, but copied to or from one that is, is spread like that one."""
+def spread_of(tensor: Tensor, component: int, body: NestNode, seen: frozenset[Key] = frozenset()) -> Spreading:
+    """The spatial loops inside of which a buffer is used, where it lives around them, and the reach of an element.
+    Nothing where that is not the same for all uses, or not constant. A buffer that is not used there, but copied to or from
+    one that is, is spread like that one."""
     key, seen = (tensor, component), seen | {(tensor, component)}
-    found: set[Spread | None] = set()
+    found: set[tuple[L.Spread, ...] | None] = set()
+    reaches: list[tuple[int | None, ...]] = []
     partners: dict[Key, None] = {}
     stack: list[tuple[NestNode, tuple[LoopNode, ...], Mapping[Node, Node]]] = [(body, (), {})]
     while stack:
-        n, array, moved = stack.pop()
-        if isinstance(n, LoopNode) and array:  # a loop of a copy starts where its box does
-            moved = {**moved, n.var: simplify.add(n.var, ir.substitute((n.start,), moved)[0])}
-        if isinstance(n, LoopNode) and n.mode == "spatial":
-            array = (*array, n)
+        n, loops, moved = stack.pop()
+        array = tuple(x for x in loops if x.mode == "spatial")
+        if isinstance(n, LoopNode):
+            if array:  # a loop of a copy starts where its box does
+                moved = {**moved, n.var: simplify.add(n.var, ir.substitute((n.start,), moved)[0])}
+            loops = (*loops, n)
         if isinstance(n, Assign):
             loads = [m for m in ir.leaves((*n.indices, *n.values), "load") if m.attr == key]
             uses = [m.args for m in loads] + ([n.indices] if n.tensor is tensor else [])
             if array:
-                found |= {_moves(tuple(ir.substitute(at, moved)), array) for at in uses}
+                for at in uses:
+                    forms = [simplify.linear(i)[0] for i in ir.substitute(at, moved)]
+                    found.add(_moves(forms, array))
+                    reaches.append(tuple(_reach(form, loops) for form in forms))
             elif any(m in n.values and m.args == n.indices for m in loads):
                 partners[(n.tensor, component)] = None
             elif n.tensor is tensor and len(n.values) > component and n.values[component].op == "load":
                 partners.update({n.values[component].attr: None} if n.values[component].args == n.indices else {})
-        stack.extend((c, array, moved) for c in children(n))
+        stack.extend((c, loops, moved) for c in children(n))
     if not found:
-        found |= {x for k in partners if k not in seen and (x := spread_of(*k, body, seen))}
-    return (found.pop() or ()) if len(found) == 1 else ()
+        others = {x for k in partners if k not in seen and (x := spread_of(*k, body, seen))[0]}
+        return others.pop() if len(others) == 1 else ((), ())
+    spread = (found.pop() or ()) if len(found) == 1 else ()
+    if not spread:
+        return (), ()
+    return spread, tuple(None if None in r else max(x for x in r if x is not None) for r in zip(*reaches, strict=True))
 
 
-def _moves(indices: tuple[Node, ...], array: tuple[LoopNode, ...]) -> Spread | None:
-    forms = [simplify.linear(i)[0] for i in indices]
+def _moves(forms: list[Mapping[Node, int]], array: tuple[LoopNode, ...]) -> tuple[L.Spread, ...] | None:
     if any(x.var in ir.leaves((atom,), "var") for f in forms for atom in f if atom.op != "var" for x in array):
         return None
     out = []
     for x in array:
-        ends = [e.attr for e in ir.spread(simplify.sub(x.stop, x.start), "min") if e.op == "const"]
-        if not ends:
+        n = _trips(x)
+        if n is None:
             return None
-        out.append((min(ends), tuple(f.get(x.var, 0) for f in forms)))
+        out.append(L.Spread(x.axis or "", n, tuple(f.get(x.var, 0) for f in forms)))
     return tuple(out)
+
+
+def _reach(form: Mapping[Node, int], loops: tuple[LoopNode, ...]) -> int | None:
+    """How many points an index runs over with the loops around that are not spatial, at most."""
+    total = 1
+    for x in loops:
+        c = form.get(x.var, 0)
+        if c and x.mode != "spatial":
+            n = _trips(x)
+            if n is None:
+                return None
+            total += abs(c) * (n - 1)
+    known = {x.var for x in loops}
+    return None if any(atom.op != "var" and known & set(ir.leaves((atom,), "var")) for atom in form) else total
+
+
+def _trips(x: LoopNode) -> int | None:
+    """The iterations of a loop at most, if that is a constant."""
+    ends = [e.attr for e in ir.spread(simplify.sub(x.stop, x.start), "min") if e.op == "const"]
+    return min(ends) if ends else None
 
 
 def decided(condition: Node) -> Node:
@@ -303,13 +331,9 @@ class _Flattener:
             extents = s.layout.extents(s.extents) if s.layout else s.extents
             strides = row_major(extents)
             size = simplify.mul(one_slot(s), integer(s.slots))
-            spread = spread_of(s.tensor, s.component, body) if self.staging else ()
-            own = integer(s.slots)
-            for axis, e in enumerate(s.extents):
-                own = simplify.mul(own, simplify.sub(e, integer(sum(abs(c[axis]) * (n - 1) for n, c in spread))))
-            b = L.Buffer(
-                self.fresh(s.name), s.dtype, size, s.memory, None, True, s.slots, spread, own if spread else None
-            )
+            spread, reach = spread_of(s.tensor, s.component, body) if self.staging else ((), ())
+            box = s.extents if spread else ()
+            b = L.Buffer(self.fresh(s.name), s.dtype, size, s.memory, None, True, s.slots, spread, box, reach)
             inner[(s.tensor, s.component)] = Place(s, b, strides)
             made.append(b)
         out = self.of(body, inner, facts)

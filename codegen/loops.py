@@ -39,15 +39,25 @@ COPY, COMPUTE, HAND, UNIT = "copy", "compute", "hand", "unit"  # kinds of sectio
 ZERO = integer(0)
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A spatial loop inside of a buffer's life: its axis, how many elements it is laid out over, and how far an index on
+    each axis of the buffer moves from one to the next."""
+
+    axis: str
+    count: int
+    steps: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Buffer:
     """A piece of memory: an argument of the kernel or a temporary. Elements are addressed by flat offsets.
 
     `size` is the number of elements of a temporary, all `slots` of a ring together (an index node; constant where
     the bounds allow it),
-    `argument` the position in the kernel's data pointers (None for a temporary). In memories that each element of an array
-    has for itself, a buffer around spatial loops is spread over elements: `spread` has the extent of each such loop and how
-    far an index on each axis moves with it, `own` the elements that one of them has.
+    `argument` the position in the kernel's data pointers (None for a temporary). In memories that elements of an array
+    have for themselves, a buffer around spatial loops is spread over them: `spread` has these loops, `box` its extents, and
+    `reach` how much of each an element uses (None: not known).
     """
 
     name: str
@@ -57,8 +67,9 @@ class Buffer:
     argument: int | None = None
     writable: bool = True
     slots: int = 1
-    spread: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    own: Node | None = None
+    spread: tuple[Spread, ...] = ()
+    box: tuple[Node, ...] = ()
+    reach: tuple[int | None, ...] = ()
 
     def __repr__(self) -> str:
         return f"Buffer({self.name})"

@@ -23,7 +23,7 @@ from tilewright.lang.ir import Node, integer
 Row = tuple[int, ...]  # the coefficients of a linear index, one for each spatial variable
 
 _MOST = 1 << 22  # distances that are looked at one by one
-_MOST_OVERLAPS = 8  # of whose subsets each is a term
+MOST_OVERLAPS = 8  # of whose subsets each is a term
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -162,7 +162,7 @@ def overlaps(
     """How many elements of its box an element of the array shares with the boxes of earlier ones: a sum of terms
     (sign, condition, factors). The box has a form and a length on each axis, of `most` points at most."""
     found = shortest_in_boxes(forms, tuple(x.most for x in array), tuple(m - 1 for m in most))
-    if len(found) > _MOST_OVERLAPS:
+    if len(found) > MOST_OVERLAPS:
         raise SimulationError(
             f"the boxes that elements of an array copy overlap in {len(found)} ways", code="spatial.overlaps",
             hint="lay fewer loops out whose windows overlap, or copy at a loop outside of them",
@@ -187,4 +187,40 @@ def overlaps(
     return out
 
 
-__all__ = ["Lane", "asked_before", "overlaps", "partner", "rows", "shortest", "shortest_in_boxes"]
+def merged(lanes: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """The points lo..hi that intervals of a length cover together: `lanes` say how many lie how far apart."""
+    starts = [0]
+    for n, step in lanes:
+        starts = sorted({s + step * k for s in starts for k in range(n)})
+    out: list[tuple[int, int]] = []
+    for s in starts:
+        if out and s <= out[-1][1]:
+            out[-1] = out[-1][0], s + length
+        else:
+            out.append((s, s + length))
+    return out
+
+
+def distinct(lanes: Sequence[tuple[int, Row]], lengths: Sequence[int]) -> int:
+    """The points that boxes of these lengths cover together: `lanes` say how many lie how far apart on each axis."""
+    if all(sum(map(bool, steps)) < 2 for _, steps in lanes):
+        along = [merged([(n, abs(s[a])) for n, s in lanes if s[a]], e) for a, e in enumerate(lengths)]
+        return math.prod(sum(hi - lo for lo, hi in found) for found in along)
+    sizes = [e + sum(abs(s[a]) * (n - 1) for n, s in lanes) for a, e in enumerate(lengths)]
+    if max(math.prod(sizes), math.prod(n for n, _ in lanes)) > _MOST:
+        raise SimulationError(
+            f"what elements of an array of {' x '.join(str(n) for n, _ in lanes)} want has too many points to compare",
+            code="spatial.size", hint="lay fewer or shorter loops out",
+        )  # fmt: skip
+    covered = np.zeros(sizes, bool)
+    first = [-sum(min(0, s[a]) * (n - 1) for n, s in lanes) for a in range(len(lengths))]
+    for point in np.ndindex(*(n for n, _ in lanes)):
+        at = [f + sum(k * s[a] for k, (_, s) in zip(point, lanes, strict=True)) for a, f in enumerate(first)]
+        covered[tuple(slice(x, x + e) for x, e in zip(at, lengths, strict=True))] = True
+    return int(covered.sum())
+
+
+__all__ = [
+    "MOST_OVERLAPS", "Lane", "asked_before", "distinct", "merged", "overlaps", "partner", "rows", "shortest",
+    "shortest_in_boxes",
+]  # fmt: skip

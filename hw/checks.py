@@ -247,7 +247,7 @@ def _reached(source: Source, parts: Parts, joined: Mapping[str, list[str]]) -> N
         if alone and memory.name not in operands | set(joined):
             source.report(
                 "unreached", f"nothing reaches the memory {memory.name!r}",
-                'an engine that joins it, a unit with an operand in it, or per = "core" or "element"',
+                'an engine that joins it, a unit with an operand in it, or per = "core", "element" or an axis',
                 table="memory", index=index, key="name",
             )  # fmt: skip
 
@@ -294,6 +294,13 @@ def _compute(source: Source, compute: Compute, parts: Parts) -> None:
             f"types of `ops`: {', '.join(compute.ops)}", table="compute", key="energy",
         )  # fmt: skip
     for index, memory in parts.memories.items():
+        foreign = sorted(memory.axes(compute.axes or {}) - set(compute.axes or {}))
+        if foreign:
+            source.report(
+                "bad-value", f'[[memory]] {memory.name} has per = "{memory.per}", and [compute] has no axis {foreign[0]!r}',
+                f"machine, core, element, or axes of [compute]: {', '.join(compute.axes or {}) or 'there are none'}",
+                table="memory", index=index, key="per",
+            )  # fmt: skip
         if memory.per == "element" and not compute.axes:
             source.report(
                 "bad-value", f'[[memory]] {memory.name} has per = "element", and [compute] says no axes',

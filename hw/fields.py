@@ -146,6 +146,13 @@ def choice(*words: str) -> Kind:
     return Kind("one of " + ", ".join(quoted(word) for word in words), read, quoted)
 
 
+def _owner(value: Any) -> str:
+    _require(isinstance(value, str))
+    names = [_identifier(x.strip()) for x in value.split(",")]
+    _require(len(set(names)) == len(names) and (len(names) == 1 or not {"machine", "core", "element"} & set(names)))
+    return ", ".join(names)
+
+
 def _list_of(item: Kind, least: int, legal: str) -> Kind:
     def read(value: Any) -> tuple[Any, ...]:
         _require(isinstance(value, list) and len(value) >= least)
@@ -178,6 +185,7 @@ def _read_pair(value: Any) -> tuple[str, str]:
     return first, second
 
 
+OWNER = Kind('one of "machine", "core", "element", or names of axes, as in "x" or "x, y"', _owner, quoted)
 IDENTIFIER = Kind("a name of letters, digits, `_` and `-`", _identifier, quoted)
 TEXT = Kind("a non-empty text", _text, quoted)
 CONFIDENCES = ("measured", "published", "derived", "assumed")

@@ -7,7 +7,7 @@ documentation and the files that we write say the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from . import fields as f
@@ -58,15 +58,21 @@ class Memory:
         about="whether reads and writes have a port each, or share one whose time adds up",
     )  # fmt: skip
     per: str = f.figure(
-        f.choice("machine", "core", "element"), "machine",
-        about="what has such a memory of its own: the machine, every core, or every element of the array "
-        "(figures are those of one instance)",
+        f.OWNER, "machine",
+        about="what has such a memory of its own: the machine, every core, every element of the array, or, by the names "
+        "of axes, all elements at one place along these (figures are those of one instance)",
     )  # fmt: skip
 
     @property
     def wait(self) -> float:
         """Cycles for which an access keeps a core that has as many under way as it may: Little's law."""
         return 0.0 if self.outstanding is None else self.latency / self.outstanding
+
+    def axes(self, array: Collection[str]) -> frozenset[str]:
+        """Of the axes of the array those along which there is one such memory next to the other."""
+        if self.per == "element":
+            return frozenset(array)
+        return frozenset() if self.per in ("machine", "core") else frozenset(self.per.split(", "))
 
     def aligned(self, size: int) -> int:
         """`size` bytes as they are taken from the memory: rounded up to its alignment."""

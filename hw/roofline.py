@@ -279,7 +279,8 @@ def _instances(memory: Memory, machine: Machine) -> int:
     """How many of a memory there are; a figure of it is that of one."""
     if memory.per == "core":
         return machine.compute.cores
-    return math.prod((machine.compute.axes or {}).values()) if memory.per == "element" else 1
+    array = machine.compute.axes or {}
+    return math.prod(array[x] for x in memory.axes(array))
 
 
 def _cache_roofs(levels: Sequence[Level], machine: Machine, accessed: int) -> Iterator[Roof]:

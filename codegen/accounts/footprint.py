@@ -81,7 +81,7 @@ def arenas(program: L.Program, machine: Machine, env: Env) -> tuple[dict[str, in
 def _placed(b: L.Buffer, loops: Loops, machine: Machine, env: Env, live: list[LiveBuffer], whole: bool) -> LiveBuffer:
     assert b.size is not None
     memory = machine.memory(b.memory)
-    size = b.own if memory.per == "element" and not whole and b.own is not None else b.size
+    size = b.size if whole else _own(b, memory, machine)
     size = largest(size, loops, env, b.name) * b.dtype.bytes // b.slots
     made = LiveBuffer(b.name, b.memory, size, b.slots, _instances(memory, loops, machine, env))
     taken, start = memory.aligned(size) * b.slots * made.copies, 0
@@ -92,6 +92,19 @@ def _placed(b: L.Buffer, loops: Loops, machine: Machine, env: Env, live: list[Li
     return replace(made, offset=start)
 
 
+def _own(b: L.Buffer, memory: Memory, machine: Machine) -> Node:
+    """The elements that one memory has of a buffer, which may be spread over several."""
+    assert b.size is not None
+    own = memory.axes(machine.compute.axes or {})
+    mine = [x for x in b.spread if x.axis in own]
+    if not mine:
+        return b.size
+    size = integer(b.slots)
+    for axis, e in enumerate(b.box):
+        size = simplify.mul(size, simplify.sub(e, integer(sum(abs(x.steps[axis]) * (x.count - 1) for x in mine))))
+    return size
+
+
 def _end(b: LiveBuffer, memory: Memory) -> int:
     return (b.offset or 0) + align_up(b.size, memory.alignment) * b.slots * b.copies
 
@@ -99,14 +112,15 @@ def _end(b: LiveBuffer, memory: Memory) -> int:
 def _instances(memory: Memory, loops: Loops, machine: Machine, env: Env) -> int:
     """How many of a buffer are alive together: one for each core, or element, that has one."""
     cores = elements = 1
+    own = memory.axes(machine.compute.axes or {})
     for k, (s, _) in enumerate(loops):
-        if s.axis:
+        if s.axis and s.axis not in own:
             elements *= max(1, largest(_trips(s), loops[:k], env, s.var.attr))
-        elif s.mode == L.PARALLEL:
+        elif s.mode == L.PARALLEL and not s.axis:
             top = _top(_trips(s), loops[:k])
             cores *= max(1, index_value(top, env)) if _known(top, env) else machine.compute.cores
     cores = min(cores, machine.compute.cores)
-    return {"machine": cores * elements, "core": elements, "element": 1}[memory.per]
+    return elements * (cores if memory.per == "machine" else 1)
 
 
 def _trips(s: L.For) -> Node:

@@ -7,7 +7,6 @@ once is loaded once (multicast), and what they store at once to one place is add
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,10 @@ from tilewright.codegen import loops as L
 from tilewright.codegen.emit.conditions import both, here, means
 from tilewright.codegen.emit.index import Access
 from tilewright.codegen.emit.region import Region, Value
-from tilewright.codegen.sharing import Lane, asked_before, overlaps, rows
+from tilewright.codegen.emit.spread import own_axes, spread_box, together
+from tilewright.codegen.sharing import MOST_OVERLAPS, Lane, asked_before, overlaps, rows, shortest_in_boxes
 from tilewright.lang import ir, simplify
-from tilewright.lang.ir import Node, integer
+from tilewright.lang.ir import Node
 from tilewright.lang.simplify import from_linear
 
 if TYPE_CHECKING:
@@ -34,39 +34,10 @@ def relayed(stage: str) -> str | None:
 
 
 def lanes_around(ledger: Ledger, r: Region, b: L.Buffer) -> list[Lane]:
-    """The spatial loops inside of which a buffer does not live, but is accessed here."""
-    if ledger.machine.memory(b.memory).per == "element":
-        return []  # each has its own
-    around = ledger.array[ledger.outside.get(b, 0) :]
+    """The spatial loops inside of which a buffer does not live, but is accessed here, and whose elements share it."""
+    own = own_axes(ledger, b)  # there each has a memory of its own
+    around = [s for s in ledger.array[ledger.outside.get(b, 0) :] if s.axis not in own]
     return [Lane(s.var, here(r, s.start), here(r, s.stop), _most(ledger, s)) for s in around]
-
-
-def is_spread(ledger: Ledger, b: L.Buffer) -> bool:
-    """Whether a buffer is in memories of the elements of an array, and is seen from outside of their loops: each element
-    has a part of it, or all."""
-    if not b.spread or ledger.machine.memory(b.memory).per != "element":
-        return False
-    return len(ledger.array) == ledger.outside.get(b, 0)
-
-
-def replicas(b: L.Buffer) -> int:
-    """How many elements have the same."""
-    return math.prod(n for n, c in b.spread if not any(c))
-
-
-def spread_box(ledger: Ledger, r: Region, keys: tuple[Key, Key], whole: tuple[Node, ...]) -> None:
-    """Count, for a box of a buffer that is spread, what all elements have of it (under the second key) instead of the box
-    itself (taken off under the first)."""
-    from tilewright.codegen.emit.values import scalar
-
-    b = keys[0].buffer
-    assert b is not None
-    extents = whole[len(whole) // 2 :]
-    ledger.product(r, keys[0], extents, [scalar(r, e) for e in extents])
-    own: list[Node] = [integer(math.prod(n for n, _ in b.spread))]
-    for axis, e in enumerate(extents):
-        own.append(simplify.sub(e, integer(sum(abs(c[axis]) * (n - 1) for n, c in b.spread))))
-    ledger.product(r, keys[1], own, [scalar(r, e) for e in own])
 
 
 def _most(ledger: Ledger, s: L.For) -> int:
@@ -105,14 +76,17 @@ def share_access(ledger: Ledger, r: Region, key: Key, n: int, mask: Value | None
     ledger.charge(r, key, n, mask)
 
 
-def share_box(ledger: Ledger, r: Region, keys: tuple[Key, Key], whole: tuple[Node, ...]) -> None:
+def share_box(
+    ledger: Ledger, r: Region, keys: tuple[Key, Key], whole: tuple[Node, ...], elements: L.Buffer | None = None
+) -> None:
     """Count the elements of a box (coordinates of the first one, then extents) that boxes of earlier elements have
-    too: those to be taken off under the first key, those that were taken off too often under the second."""
+    too: those to be taken off under the first key, those that were taken off too often under the second. `elements` is the
+    buffer of further elements of the array, for all of which the box is copied at once."""
     from tilewright.codegen.emit.values import scalar, value
 
     assert keys[0].buffer is not None
     array = lanes_around(ledger, r, keys[0].buffer)
-    if not array or not whole:
+    if not whole or (elements is not None and spread_box(ledger, r, keys, whole, elements, array)) or not array:
         return
     half = len(whole) // 2
     origin, extents = whole[:half], whole[half:]
@@ -121,7 +95,11 @@ def share_box(ledger: Ledger, r: Region, keys: tuple[Key, Key], whole: tuple[Nod
         found = rows((o,), array) or ((0,) * len(array),)
         forms += found
         lengths += [e] * len(found)
-    for sign, condition, factors in overlaps(tuple(forms), array, lengths, _reach(lengths)):
+    reach = _reach(lengths)
+    ways = shortest_in_boxes(tuple(forms), tuple(x.most for x in array), tuple(n - 1 for n in reach))
+    if len(ways) > MOST_OVERLAPS and together(ledger, r, keys, whole, array):
+        return
+    for sign, condition, factors in overlaps(tuple(forms), array, lengths, reach):
         distinct = _once(forms, origin, array, factors)
         ledger.product(
             r, keys[sign < 0], distinct, [scalar(r, f) for f in distinct],

@@ -12,10 +12,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.emit.array import is_spread, relayed, replicas, share_access, share_box, spread_box
+from tilewright.codegen.emit.array import relayed, share_access, share_box
 from tilewright.codegen.emit.conditions import by_data, here, meaning, sayable, some_lane
 from tilewright.codegen.emit.index import Access, constant_step, window
 from tilewright.codegen.emit.region import Region, Value
+from tilewright.codegen.emit.spread import innermost, replicas
 from tilewright.codegen.emit.steps import CONCURRENT, RINGS, Steps
 from tilewright.codegen.operations import Operations
 from tilewright.codegen.skeleton import layout as E
@@ -97,6 +98,7 @@ class Ledger:
         self.called = False  # inside of what a unit does
         self.units: dict[str, int] = {}  # in the order of their first calls
         self.array: list[L.For] = []  # the spatial loops around
+        self.loops: list[L.For] = []  # all loops around
         self.within: list[L.For] = []  # the other loops around that stand inside of these
         self.outside: dict[L.Buffer, int] = {}  # how many of them are around where a buffer lives
         self.blocks = [_Block()]
@@ -130,8 +132,8 @@ class Ledger:
             return
         self._instructions(r, b, kind, n, mask, a)
         first = kind == STORES and (how == "pass" or ".init" in r.stage.partition("{")[0])
-        if is_spread(self, b) and (self.hand is None or not self.hand.transfers):
-            n *= replicas(b)
+        if self.hand is None or not self.hand.transfers:
+            n *= replicas(self, b)
         self.charge(r, Key(kind, self.where, b, first=first, hand=self._direction()), n, mask)
         if self.hand is None or not self.hand.transfers:
             share_access(self, r, Key(_SHARED[kind], self.where, b, hand=self._direction()), n, mask, a)
@@ -165,10 +167,7 @@ class Ledger:
         """Count what boxes that are copied have in common with those of other elements."""
         for kind, v in ((LOADS, t.source), (STORES, t.target)):
             key = Key(_SHARED[kind], self.where, v.buffer, hand=self._direction())
-            if is_spread(self, v.buffer) and t.whole:
-                spread_box(self, r, (key, replace(key, again=True)), t.whole)
-                continue
-            share_box(self, r, (key, replace(key, again=True)), t.whole)
+            share_box(self, r, (key, replace(key, again=True)), t.whole, innermost(self, t))
 
     def _conflict(self, b: L.Buffer, a: Access) -> int:
         """The cycles that a vector access waits because some of its words are in one bank (it starts at a bank's word)."""
@@ -306,7 +305,7 @@ class Ledger:
             for kind in made.kinds:
                 opened.enter_context(self.steps.around(r, made.site, kind, (start, stop)))
             yield made
-        self.step(T.Loop(s.var, first, last, mode, made.steps[0], visits, count, ring))
+        self.step(T.Loop(s.var, first, last, mode, made.steps[0], visits, count, ring, s.axis or ""))
 
     def flat_loop(self, r: Region, s: L.For, trips: int) -> None:
         """A loop that is emitted without one: unrolled, or in lanes."""
@@ -426,12 +425,14 @@ class _Loop:
     @contextmanager
     def body(self) -> Iterator[None]:
         around = self.ledger.array if self.loop.axis else self.ledger.within if self.ledger.array else None
+        self.ledger.loops.append(self.loop)
         if around is not None:
             around.append(self.loop)
         with self.ledger.block(self.region) as self.steps:
             yield
         for _, step, _ in reversed(self.kinds):
             self.ledger.steps.call(self.region, step, self.site, self.ledger._counters(self.region))
+        self.ledger.loops.pop()
         if around is not None:
             around.pop()
 

@@ -98,6 +98,7 @@ class _Encoder:
         for e in table.engines:
             self.bases.append(self.bases[-1] + e.channels)
         self.section: _Section | None = None
+        self.axes: dict[str, int] = {}  # their numbers
 
     # Memory -----------------------------------------------------------------------------------------------------
 
@@ -218,7 +219,8 @@ class _Encoder:
         self.check(simplify.sub(s.stop, s.start), env)
         record[L.L_START], record[L.L_STOP] = self.graph.sink(start), self.graph.sink(stop)
         record[L.L_START_NODE], record[L.L_STOP_NODE] = start, stop
-        record[L.L_MODE], record[L.L_RING] = _MODES[s.mode], int(s.ring)
+        along = self.axes.setdefault(s.axis, len(self.axes)) if s.mode == T.SPATIAL else 0
+        record[L.L_MODE], record[L.L_RING] = _MODES[s.mode] + along, int(s.ring)
         record[L.L_VISITS], record[L.L_TRIPS] = self.count(s.visits), self.count(s.trips)
         if s.mode != T.SERIAL:
             for b in self.bodies:
@@ -445,7 +447,7 @@ class _Encoder:
     def place_machine(self) -> None:
         """Resources, engines, channels, buffers and slots."""
         t, h = self.table, self.words
-        h[L.RESOURCES] = self.place(w for r in t.resources for w in (_SCOPES[r.scope], int(r.kind == T.CONFLICT)))
+        h[L.RESOURCES] = self.place(w for r in t.resources for w in self.resource(r))
         done = [self.room(e.queue) for e in t.engines]
         h[L.ENGINES] = self.place(w for e, d in zip(t.engines, done, strict=True) for w in _engine(e, d))
         h[L.CHANNELS] = self.room(L.CHANNEL_SIZE * self.bases[-1])
@@ -456,6 +458,12 @@ class _Encoder:
             records += [buffer.slots, slots, self.drains.get(b, -1), boxes[b]]
             slots += buffer.slots
         h[L.BUFFERS], h[L.SLOTS], h[L.N_SLOTS] = self.place(records), self.room(L.SLOT_SIZE * slots), slots
+
+    def resource(self, r: T.Resource) -> tuple[int, int, int]:
+        """The record of a resource. Every element has its own where there is one at each place along all axes."""
+        own = r.scope.split(", ")
+        bits = -1 if r.scope == T.ELEMENT else sum(1 << k for name, k in self.axes.items() if name in own)
+        return _SCOPES.get(r.scope, L.OF_ELEMENT), int(r.kind == T.CONFLICT), bits
 
 
 @dataclass(eq=False, slots=True)

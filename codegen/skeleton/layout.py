@@ -154,11 +154,12 @@ U_RESOURCE, U_LATENCY, U_N_ROLES, U_ROLES, U_SINK = range(5)
 UNIT_SIZE = 5
 
 # Resources: scope and kind
-R_SCOPE, R_KIND = range(2)
-RESOURCE_SIZE = 2
+# AXES: bits of the axes of the array along which there is one next to the other
+R_SCOPE, R_KIND, R_AXES = range(3)
+RESOURCE_SIZE = 3
 OF_MACHINE, OF_CORE, OF_ELEMENT = range(3)
 
-MODE_SERIAL, MODE_PARALLEL, MODE_SPATIAL = range(3)
+MODE_SERIAL, MODE_PARALLEL, MODE_SPATIAL = range(3)  # ... and from there on, by the number of the axis
 
 # Boxes of a buffer that stores write: how many, and each (one more for who asks): done
 # (-1: not placed yet), copy, rank, first, and an extent and a stride an axis

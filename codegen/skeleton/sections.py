@@ -154,8 +154,10 @@ def fork_costs(m, section, loop, trips):
 
 def is_sum(m, resource, mode):
     """Whether the costs of iterations that run at once add up."""
-    scope = m[m[L.RESOURCES] + L.RESOURCE_SIZE * resource + L.R_SCOPE]
-    return scope == L.OF_MACHINE or (scope == L.OF_CORE and mode == L.MODE_SPATIAL)
+    at = m[L.RESOURCES] + L.RESOURCE_SIZE * resource
+    if mode < L.MODE_SPATIAL:
+        return m[at + L.R_SCOPE] == L.OF_MACHINE
+    return (m[at + L.R_AXES] >> (mode - L.MODE_SPATIAL)) & 1 == 0
 
 
 def next_costs(m, section, loop, count):

@@ -55,7 +55,7 @@ class Product(Step):
 class Loop(Step):
     """`var` runs start <= var < stop. `visits` and `trips` are counters of its own (or None): begun, and iterations.
 
-    `ring`: the slots of rings turn with it. Copies inside make a parallel loop one of cores with clocks of their own.
+    `ring`: the slots of rings turn with it. `axis`: of the array, along which a spatial loop lies. Copies inside make a parallel loop one of cores with clocks of their own.
     """
 
     var: Node
@@ -66,6 +66,7 @@ class Loop(Step):
     visits: int | None = None
     trips: int | None = None
     ring: bool = False
+    axis: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -161,6 +162,8 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
+    """`scope`: what has one of its own, as a machine file says it: it may be the names of axes too."""
+
     name: str
     scope: str = MACHINE
     kind: str = BUSY

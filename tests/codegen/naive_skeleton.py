@@ -274,7 +274,9 @@ class Naive:
             each.append(self.costs)
         self.costs = before
         for r, resource in enumerate(self.table.resources):
-            add_up = resource.scope == T.MACHINE or (resource.scope == T.CORE and s.mode == T.SPATIAL)
+            add_up = resource.scope == T.MACHINE
+            if s.mode == T.SPATIAL:
+                add_up = resource.scope != T.ELEMENT and s.axis not in resource.scope.split(", ")
             self.costs[r] += (sum if add_up else max)(c[r] for c in each)
 
     def cores(self, s: T.Loop, trips: range) -> None:

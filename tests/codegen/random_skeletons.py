@@ -106,7 +106,7 @@ class _Making:
         outside = [w for w in variables if w is not v]
         start = self.pick(integer(0), integer(0), integer(2), *(simplify.mul(w, integer(2)) for w in outside))
         stop = simplify.add(start, self.extent(outside))
-        return T.Loop(v, start, stop, mode, body([*outside, v]), visits, trips, ring)
+        return T.Loop(v, start, stop, mode, body([*outside, v]), visits, trips, ring, self.pick("x", "y"))
 
     # Outside of sections
 
@@ -220,7 +220,7 @@ def tables(draw: st.DrawFn, barrier: bool = False, cores: bool = True, copies: b
         engines = (replace(engines[0], channels=1, latency=0),)
     m = _Making(draw, barrier, engines, cores=cores)
     m.resources = tuple(
-        T.Resource(f"r{k}", draw(st.sampled_from([T.MACHINE, T.CORE, T.ELEMENT])),
+        T.Resource(f"r{k}", draw(st.sampled_from([T.MACHINE, T.CORE, T.ELEMENT, "x", "y, x"])),
                    draw(st.sampled_from([T.BUSY, T.BUSY, T.CONFLICT])))
         for k in range(0 if copies else draw(st.integers(0, 3)))
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.codegen.sharing import Lane, asked_before, overlaps, rows, shortest
+from tilewright.codegen.sharing import Lane, asked_before, distinct, overlaps, rows, shortest
 from tilewright.hw.errors import SimulationError
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import integer
@@ -55,6 +55,24 @@ def test_first_askers(case):
         want = tuple(sum(c * v for c, v in zip(f, x, strict=True)) for f in forms)
         assert holds(condition, lanes, x) == (want in seen), (x, want)
         seen.add(want)
+
+
+@given(
+    st.integers(1, 3).flatmap(
+        lambda axes: st.tuples(
+            st.lists(st.tuples(st.integers(1, 4), st.tuples(*[SMALL] * axes)), max_size=3),
+            st.tuples(*[st.integers(1, 4)] * axes),
+        )
+    )
+)
+def test_what_boxes_cover_together(case):
+    """Also with gaps between them, and where an element moves along several axes at once."""
+    lanes, lengths = case
+    covered: set[tuple[int, ...]] = set()
+    for x in product(*(range(n) for n, _ in lanes)):
+        corner = [sum(k * s[a] for k, (_, s) in zip(x, lanes, strict=True)) for a in range(len(lengths))]
+        covered |= set(product(*(range(c, c + e) for c, e in zip(corner, lengths, strict=True))))
+    assert distinct(lanes, lengths) == len(covered)
 
 
 @given(arrays(), st.lists(st.integers(1, 4), min_size=3, max_size=3))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.hw import Account, Machine, Traffic, parse_machine
@@ -37,8 +37,11 @@ write_bandwidth = 4
 """
 
 
-def machine(*memories: str, axes: Mapping[str, int] | None = None, elements: tuple[str, ...] = ()) -> Machine:
-    """A machine with these memories, outermost first; those in `elements` belong to each element of the array."""
+def machine(*memories: str, axes: Mapping[str, int] | None = None, elements: tuple[str, ...] = (),
+    clusters: Mapping[str, Sequence[str]] | None = None,
+) -> Machine:  # fmt: skip
+    """A machine with these memories, outermost first; those in `elements` belong to each element of the array, those in
+    `clusters` to each place along some axes."""
     extents = dict(axes or {"x": 1})
     many = 1
     for n in extents.values():
@@ -46,6 +49,7 @@ def machine(*memories: str, axes: Mapping[str, int] | None = None, elements: tup
     text = _HEAD.format(name="array", elements=many, axes=", ".join(f"{k} = {n}" for k, n in extents.items()))
     for k, name in enumerate(memories):
         kind, per = ("scratchpad", "element" if name in elements else "machine") if k else ("main", "machine")
+        per = ", ".join((clusters or {}).get(name, ())) or per
         text += _MEMORY.format(name=name, kind=kind, per=per)
     return parse_machine(text + _REGISTERS)
 

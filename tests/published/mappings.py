@@ -58,10 +58,6 @@ class Mapping:
     def coefficient(self, tensor: str, axis: int, d: str) -> int:
         return AXES[tensor][axis].get(d, 0) or (self.stride if d in AXES[tensor][axis] else 0)
 
-    def leaf(self, level: int) -> bool:
-        """Whether each element of the array has such a memory for itself."""
-        return any(x.spatial for x in self.levels[:level]) and not any(x.spatial for x in self.levels[level:])
-
 
 def kernel(m: Mapping):
     z, u = m.sizes, m.stride
@@ -88,8 +84,11 @@ def scheduled(m: Mapping, k) -> Schedule:
     for level, d, n, space in m.loops():
         if space:
             axes[f"{m.levels[level].memory}_{d}"] = n
-    below = [x.memory for k, x in enumerate(m.levels) if m.leaf(k)]
-    s = k.schedule(machine=machine(*(x.memory for x in m.levels), axes=axes or {"x": 1}, elements=tuple(below)))
+    clusters = {
+        x.memory: [f"{y.memory}_{d}" for y in m.levels[:level] for d, _ in y.spatial]
+        for level, x in enumerate(m.levels)
+    }
+    s = k.schedule(machine=machine(*(x.memory for x in m.levels), axes=axes or {"x": 1}, clusters=clusters))
     u = s["O.update"]
     names: dict[tuple[int, str, bool], str] = {}
     left = m.sizes

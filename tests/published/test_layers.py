@@ -120,11 +120,6 @@ def mappings(draw) -> Mapping:
             product *= n
     assume(product <= 6000)
     m = Mapping(tuple(levels), draw(st.integers(1, 2)))
-    for k in range(1, many):
-        fan = max((j for j, x in enumerate(levels[:k]) if x.spatial), default=-1)
-        assume(fan < 1 or m.leaf(k) or not any(x.temporal for x in levels[:fan]))  # clusters keep nothing for longer
-        strided = m.stride > 1 and any(d in "pq" for x in levels for d, _ in x.spatial)
-        assume(fan < 1 or not strided)  # a box that is copied for several elements has gaps between their parts
     return m
 
 
