@@ -237,6 +237,8 @@ def next_of(m):
 def f(m, a):
     m[next_of(m)] += 10 * next_of(m)
     m[next_of(m)], m[next_of(m)] = next_of(m), next_of(m)
+    m[0] += next_of(m)
+    m[8] = min(3 * next_of(m), 2 * next_of(m))
     i, m[i_of(m)] = 3, 4
     return next_of(m) - next_of(m) * (next_of(m) - a if next_of(m) > a > next_of(m) or next_of(m) else next_of(m))
 
