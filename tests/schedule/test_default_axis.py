@@ -25,7 +25,7 @@ CASES = {
     "filter": (tw.f32[M + K], tw.f32[K], lambda a, b, i, j, k: a[i + k] * b[k], "i"),
     "matvec": (tw.f32[M, K], tw.f32[K], lambda a, b, i, j, k: a[i, k] * b[k], "k"),
     "matmul": (tw.f32[M, K], tw.f32[K, N], lambda a, b, i, j, k: a[i, k] * b[k, j], "j"),
-    "by_rows": (tw.f32[M, K], tw.f32[N, K], lambda a, b, i, j, k: a[i, k] * b[j, k], "k"),
+    "by_rows": (tw.f32[M, K], tw.f32[N, K], lambda a, b, i, j, k: a[i, k] * b[j, k], "j"),
     "filters": (tw.f32[M, N + K], tw.f32[M, K], lambda a, b, i, j, k: a[i, j + k] * b[i, k], "j"),
 }
 

@@ -1,0 +1,435 @@
+"""The default schedule: the loops of a stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.func import Array, Definition, Func, InoutFunc, Tensor
+from tilewright.lang.ir import Node
+from tilewright.lang.types import index
+from tilewright.schedule import algebra
+from tilewright.schedule.build import Builder
+from tilewright.schedule.directive import Directive
+from tilewright.schedule.ranges import constant_extent
+from tilewright.schedule.registers import Registers
+from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import REPAIR, Split, Stage, State
+from tilewright.schedule.transposes import crossing_axis, tile_size
+
+_LANES_BYTES = 256  # of a vectorised reduction: 64 lanes of f32
+_BLOCK = 4096  # points of a reduction between two levels of pairwise combination
+CHEAP = 4
+_CHUNK = 1 << 15  # elements a task of a one-dimensional loop
+_STRIP = 512  # elements of a row that are added up together, row by row
+_VECTORS = 2  # of a row of a register tile
+_ALONE = 4  # of a tile that is a single row
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the loops of a definition are to run.
+
+    `kind`: vectors along a pure axis of a pure definition (pure), of an update that is no reduction or reads the Func
+    elsewhere (plain), in a register tile (tile) or in strips of rows that are added up (rows); lanes along a reduction
+    (lanes); or as it stands (scalar). `vector` is the axis of the vectors, `reused` the one along which a tile has rows.
+    """
+
+    kind: str
+    vector: Node | None = None
+    reused: Node | None = None
+
+
+def shape(d: Definition, single: set[Node], strict: bool = False) -> Shape:
+    """What suits a definition of which the variables `single` have one index at a time."""
+    last = d.lhs[-1] if d.lhs and d.lhs[-1].op == "var" and d.lhs[-1] not in single else None
+    if d.rdom is None:
+        return Shape("pure", last)
+    rvar = _reduction_axis(d)
+    along = 0 if last is None else _runs_along(d, last)
+    bare = all(i.op == "var" for i in d.lhs)
+    reads_itself_elsewhere = any(n.attr[0] is d.func and n.args != d.lhs for n in ir.leaves(d.roots, "load"))
+    tiles = bare and not reads_itself_elsewhere and not isinstance(d.func, InoutFunc)
+    others = [u for u in reversed(d.pure_vars) if u is not last and u not in single]
+    reused = None if last is None else next((u for u in others if _reused(d, u, last)), None)
+    if last is not None and (along > 0 or rvar is None or along >= _runs_along(d, rvar)):
+        if not tiles:
+            return Shape("plain", last)
+        if reused is None and _read_once(d, last) and not d.predicates:
+            return Shape("rows", last)
+        return Shape("tile", last, reused)
+    if last is not None and tiles and reused is not None and _reused(d, last) and _across(d, last) is not None:
+        return Shape("tile", last, reused)
+    lanes = rvar is not None and not algebra.own_elements(d, rvar) and not strict and not d.predicates
+    return Shape("lanes" if lanes and algebra.match(d) is not None else "scalar")
+
+
+def _across(d: Definition, vector: Node) -> dict[Tensor, int] | None:
+    """Tensors that do not lie along the vectors, and the axis of each that does; None where some can't be packed."""
+    found: dict[Tensor, int] = {}
+    for n in ir.leaves(d.values, "load"):
+        t = n.attr[0]
+        inside = [k for k, a in enumerate(n.args) if vector in ir.postorder((a,))]
+        if t is d.func or not inside:
+            continue
+        if inside == [len(n.args) - 1] and simplify.linear(n.args[-1])[0].get(vector) == 1:
+            if t in found:
+                return None
+            continue
+        if len(inside) > 1 or n.args[inside[0]] is not vector or inside[0] == len(n.args) - 1:
+            return None
+        if found.setdefault(t, inside[0]) != inside[0]:
+            return None
+    return found
+
+
+def single_axes(b: Builder, d: Definition) -> set[Node]:
+    """The variables of a definition along which its Func is computed for a single index at a time."""
+    built = b.funcs.get(d.func.name)
+    return {v for v, r in zip(d.lhs, built.region, strict=True) if r.lo is r.hi} if built else set()
+
+
+def loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builder) -> None:
+    """Write the directives of a stage that has none."""
+    d = stage.definition
+    address = s.state.address(stage.key)
+    group = s.state.block_of(stage.key)
+    at_root = s.state.funcs[stage.key[0]].compute.kind == "root" and group is None
+    if not stage.loops:
+        return
+    single = single_axes(b, d)
+    busy = _attached(s.state, stage)
+    if busy:
+        _around_others(s, address, stage, at_root, busy, registers, b)
+        return
+    if stage.key[1] == REPAIR:
+        if d.lhs and d.lhs[-1] not in single:
+            _pure(s, address, d, False, registers)
+        return
+    form = shape(d, single, mode == "strict")
+    if form.kind == "pure":
+        crossing = _crossing(d, b, registers) if cost(d.func, {}) <= CHEAP else None
+        if crossing is not None:
+            _transposing(s, address, d, crossing, at_root, registers)
+        elif form.vector is not None:
+            _pure(s, address, d, at_root, registers)
+    elif form.kind == "plain":
+        _plain(s, address, d, form, at_root, registers)
+    elif form.kind == "rows":
+        _rows(s, address, d, form, at_root, registers, mode == "strict" or group is not None)
+    elif form.kind == "tile":
+        _tile(s, address, d, form, at_root, registers, b)
+    elif form.kind == "lanes":
+        _lanes(s, address, d, at_root, group.block if group is not None else _BLOCK)
+    elif at_root:
+        _parallel(s, address, d)
+
+
+def _attached(state: State, stage: Stage) -> set[str]:
+    """Loops of the stage in which other Funcs are computed."""
+    places = (f.compute for f in state.funcs.values())
+    return {p.loop for p in places if p.stage == stage.key and p.loop is not None}
+
+
+def _around_others(
+    s: Schedule, address: str, stage: Stage, at_root: bool, busy: set[str], registers: Registers, b: Builder
+) -> None:
+    """A stage that others are computed in: threads over its first loop, vectors along its last one where that is free."""
+    d, loops = stage.definition, [x.name for x in stage.loops if not x.reduction]
+    if not loops:
+        return
+    if at_root:
+        apply(s, "parallel", address, (loops[0],))
+    if d.rdom is not None or loops[-1] in busy or len(loops) < 2:
+        return
+    crossing, last = _crossing(d, b, registers), loops[-1]
+    if crossing is not None and crossing.attr in loops[1:-1] and last == d.lhs[-1].attr and not busy & set(loops[1:]):
+        n, u = tile_size(registers.width, _bytes(d)), crossing.attr
+        rest = [x for x in loops[1:-1] if x != u]
+        strip = any(isinstance(x, Split) and x.inner == u and x.factor == n for x in stage.transforms)
+        if strip:
+            apply(s, "split", address, (last,), results=(f"{last}_o", f"{last}_t"), by=n)
+            order = (loops[0], *rest, f"{last}_o", u, f"{last}_t")
+        else:
+            apply(s, "tile", address, (u, last), results=(f"{u}_o", f"{last}_o", f"{u}_t", f"{last}_t"), by=(n, n))
+            order = (loops[0], *rest, f"{u}_o", f"{last}_o", f"{u}_t", f"{last}_t")
+        apply(s, "reorder", address, order)
+        apply(s, "unroll", address, (order[-2],))
+        apply(s, "vectorize", address, (order[-1],))
+        return
+    apply(s, "vectorize", address, (last,), by=_lanes_of(d, registers))
+
+
+def _bytes(d: Definition, vector: Node | None = None) -> int:
+    """The largest element that a definition computes with (along `vector`)."""
+    nodes = list(ir.postorder(d.values))
+    if vector is not None:
+        varies = {vector}
+        for n in nodes:
+            if not varies.isdisjoint(n.args):
+                varies.add(n)
+        nodes = [n for n in nodes if n in varies]
+    return max((n.dtype.bytes for n in nodes if n.dtype.name not in ("index", "bool")), default=1)
+
+
+def _lanes_of(d: Definition, registers: Registers) -> int:
+    """Elements of a vector along the last axis."""
+    last = d.lhs[-1] if d.lhs and d.lhs[-1].op == "var" else None
+    return max(4, registers.width // _bytes(d, last))
+
+
+def _pure(s: Schedule, address: str, d: Definition, at_root: bool, registers: Registers) -> None:
+    """Vectors along the last axis, threads over the first (of those that have loops: an update may fix an index)."""
+    loops = [v.attr for v in d.pure_vars]
+    last = d.lhs[-1].attr if d.lhs[-1].op == "var" else None
+    if at_root and last is not None and loops == [last]:
+        apply(s, "parallel", address, (last,), by=_CHUNK)
+        last = f"{last}_p"
+    elif at_root:
+        apply(s, "parallel", address, (loops[0],))
+    if last is not None:
+        apply(s, "vectorize", address, (last,), by=_lanes_of(d, registers))
+
+
+def _crossing(d: Definition, b: Builder, registers: Registers) -> Node | None:
+    """The axis to tile together with the last one where the definition transposes; both fill a tile."""
+    built = b.funcs.get(d.func.name)
+    if built is None or len(d.lhs) < 2 or d.number >= 0:
+        return None
+    u = crossing_axis(d.lhs, b.bodies[(d.func.name, d.number)].values)
+    if u is None:
+        return None
+    for v, r in zip(d.lhs, built.region, strict=True):
+        n = constant_extent(r) if r.bounded else None
+        if v in (u, d.lhs[-1]) and n is not None and n < tile_size(registers.width, _bytes(d)):
+            return None
+    return u
+
+
+def _transposing(s: Schedule, address: str, d: Definition, crossing: Node, at_root: bool, registers: Registers) -> None:
+    """Square tiles, whose elements are transposed in registers; threads over the first axis."""
+    u, v, n = crossing.attr, d.lhs[-1].attr, tile_size(registers.width, _bytes(d))
+    apply(s, "tile", address, (u, v), results=(f"{u}_o", f"{v}_o", f"{u}_t", f"{v}_t"), by=(n, n))
+    outer = [x.attr for x in d.pure_vars if x not in (crossing, d.lhs[-1])]
+    apply(s, "reorder", address, (*outer, f"{u}_o", f"{v}_o", f"{u}_t", f"{v}_t"))
+    if at_root:
+        apply(s, "parallel", address, (outer[0] if outer else f"{u}_o",))
+    apply(s, "unroll", address, (f"{u}_t",))
+    apply(s, "vectorize", address, (f"{v}_t",))
+
+
+def _parallel(s: Schedule, address: str, d: Definition) -> None:
+    if d.pure_vars:
+        first = d.pure_vars[0].attr
+        apply(s, "parallel", address, (first,))
+
+
+def _reduction_axis(d: Definition) -> Node | None:
+    """The innermost reduction variable."""
+    return d.rdom.rvars[-1] if d.rdom is not None and d.rdom.rvars else None
+
+
+def _runs_along(d: Definition, var: Node) -> int:
+    """How well loads suit vectors along `var`: contiguous ones count for it, strided ones against it."""
+    score = 0
+    for n in ir.leaves(d.values, "load"):
+        if n.attr[0] is d.func:
+            continue
+        inside = [var in ir.postorder((a,)) for a in n.args]
+        if not any(inside):
+            continue
+        step = simplify.linear(n.args[-1])[0].get(var, 0)
+        score += 1 if inside[-1] and not any(inside[:-1]) and step == 1 else -4
+    return score
+
+
+def _reused(d: Definition, var: Node, vector: Node | None = None) -> bool:
+    """Whether some operand (of those that vary along `vector`) does not depend on a variable: what is loaded of it serves
+    several of its points."""
+    loads = [n for n in ir.leaves(d.values, "load") if n.attr[0] is not d.func]
+    inside = [set(ir.postorder(n.args)) for n in loads]
+    return any(var not in i and (vector is None or vector in i) for i in inside)
+
+
+def _read_once(d: Definition, vector: Node) -> bool:
+    """Whether each point reads elements of its own of what varies along `vector`."""
+    loads = [n for n in ir.leaves(d.values, "load") if n.attr[0] is not d.func]
+    return not any(repeated(d, n) for n in loads if vector in ir.postorder(n.args))
+
+
+def repeated(d: Definition, load: Node) -> bool:
+    """Whether the loops of a definition may read the same element several times: unless each of their variables has an
+    axis of the load for itself. Where data say which element is meant, nothing else is known of it."""
+    apart: set[Node] = set()
+    for a in load.args:
+        terms = list(simplify.linear(a)[0])
+        if len(terms) == 1:
+            apart.add(terms[0])
+    return any(v not in apart for v in (*d.pure_vars, *(d.rdom.rvars if d.rdom is not None else ())))
+
+
+def _plain(s: Schedule, address: str, d: Definition, form: Shape, at_root: bool, registers: Registers) -> None:
+    """Vectors along a pure axis, which stands innermost."""
+    assert form.vector is not None
+    others = [v.attr for v in d.pure_vars if v is not form.vector]
+    if at_root and others:
+        apply(s, "parallel", address, (others[0],))
+    order = [*others, *(d.rdom.ranges if d.rdom is not None else ()), form.vector.attr]
+    if len(order) > 1:
+        apply(s, "reorder", address, tuple(order))
+    apply(s, "vectorize", address, (form.vector.attr,), by=_lanes_of(d, registers))
+
+
+def _tile(
+    s: Schedule, address: str, d: Definition, form: Shape, at_root: bool, registers: Registers, b: Builder
+) -> None:
+    """Vectors along a pure axis; a register tile where operands are reused along another one, packed if they lie across."""
+    assert form.vector is not None and d.rdom is not None
+    lanes, vectors = _lanes_of(d, registers), _VECTORS if form.reused is not None else _ALONE
+    v, rows = form.vector.attr, form.reused
+    others = [x for x in d.pure_vars if x is not form.vector]
+    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * vectors)
+    apply(s, "split", address, (f"{v}_t",), results=(f"{v}_m", f"{v}_v"), by=lanes)
+    outer, inner = [x.attr for x in others if x is not rows], [f"{v}_m", f"{v}_v"]
+    if rows is not None:
+        r = rows.attr
+        apply(s, "split", address, (r,), results=(f"{r}_o", f"{r}_t"), by=_height(d, rows, registers, b))
+        inner = [f"{r}_t", *inner]
+        tile_at, around = f"{r}_o", [*outer, f"{v}_o", f"{r}_o"]
+    else:
+        tile_at, around = f"{v}_o", [*outer, f"{v}_o"]
+    apply(s, "reorder", address, (*around, *d.rdom.ranges, *inner))
+    if at_root:
+        apply(s, "parallel", address, (around[0],))
+    for x in inner[:-1]:
+        apply(s, "unroll", address, (x,))
+    apply(s, "vectorize", address, (inner[-1],))
+    apply(s, "cache_write", "", (d.func.name,), at=f"{address}.{tile_at}")
+    if rows is not None:
+        for tensor, axis in (_across(d, form.vector) or {}).items():
+            _pack(s, tensor, axis, f"{address}.{v}_o", registers)
+
+
+def strip_of(d: Definition, form: Shape, axis: Node, registers: Registers) -> int:
+    """How wide a strip along an axis is at least."""
+    if form.kind == "rows":
+        return _STRIP
+    if form.vector is not axis:
+        return 4 * tile_rows(registers)
+    return _lanes_of(d, registers) * (4 * _VECTORS if form.kind == "tile" else 1)
+
+
+def tile_rows(registers: Registers) -> int:
+    """Rows of a register tile: its accumulators leave room for a row of operands and what they are multiplied with."""
+    return (registers.count - _VECTORS - 2) // _VECTORS
+
+
+def _height(d: Definition, rows: Node, registers: Registers, b: Builder) -> int:
+    """Rows of a register tile, no more than there are."""
+    built = b.funcs.get(d.func.name)
+    region = None if built is None else built.region[d.lhs.index(rows)]
+    known = constant_extent(region) if region is not None and region.bounded else None
+    return max(1, min(tile_rows(registers), known or tile_rows(registers)))
+
+
+def _pack(s: Schedule, tensor: Tensor, axis: int, at: str, registers: Registers) -> None:
+    """A copy of what a column of tiles reads, such that it lies along the vectors; transposed in registers."""
+    rank = len(tensor.shape) if isinstance(tensor, Array) else tensor.rank
+    names = [f"a{k}" for k in range(rank)]
+    turned = [*(n for k, n in enumerate(names) if k != axis), names[axis]]
+    before = set(s.state.funcs)
+    apply(s, "cache_read", "", (tensor.name,), at=at, layout=f"{' '.join(names)} -> {' '.join(turned)}")
+    (copy,) = set(s.state.funcs) - before
+    u, v, n = names[-1], names[axis], tile_size(registers.width, tensor.dtype.bytes)
+    apply(s, "tile", copy, (v, u), results=(f"{v}_o", f"{u}_o", f"{v}_t", f"{u}_t"), by=(n, n))
+    outer = [x for x in names if x not in (u, v)]
+    apply(s, "reorder", copy, (*outer, f"{v}_o", f"{u}_o", f"{u}_t", f"{v}_t"))
+    apply(s, "unroll", copy, (f"{u}_t",))
+    apply(s, "vectorize", copy, (f"{v}_t",))
+
+
+def _rows(
+    s: Schedule, address: str, d: Definition, form: Shape, at_root: bool, registers: Registers, keeps_order: bool
+) -> None:
+    """Rows of data are added up in the order in which they lie in memory, a strip of them at a time, some at once.
+
+    Sums of floats are in blocks of rows, whose partial sums combine pairwise.
+    """
+    assert form.vector is not None and d.rdom is not None
+    v, lanes = form.vector.attr, _lanes_of(d, registers)
+    reductions = list(d.rdom.ranges)
+    k = reductions[-1]
+    outer = [x.attr for x in d.pure_vars if x is not form.vector]
+    found = algebra.match(d)
+    product = _reused(d, form.vector)  # with something that is the same for a whole row
+    if found is not None and found.operator == "add" and not found.exact and not product and not keeps_order:
+        apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_BLOCK)
+        reductions[-1] = f"{k}_i"
+        apply(s, "reorder", address, (*outer, f"{k}_b", *reductions, v))
+        before = set(s.state.funcs)
+        apply(s, "rfactor", address, (f"{k}_b",), results=(f"{d.func.name}_{k}_b",))
+        (partial,) = set(s.state.funcs) - before
+        axes = [x.attr for x in s.state.funcs[partial].func.args]
+        apply(s, "layout", "", (partial,), layout=f"{' '.join(axes)} -> {axes[-1]} {' '.join(axes[:-1])}")
+        apply(s, "vectorize", f"{partial}.init", (v,), by=lanes)
+        apply(s, "vectorize", address, (v,), by=lanes)
+        address, k, outer = f"{partial}.update[0]", f"{k}_i", [*outer, f"{k}_b"]
+    if at_root:
+        apply(s, "split", address, (v,), results=(f"{v}_s", v), by=_STRIP)
+        outer = [*outer, f"{v}_s"]
+    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * _VECTORS)
+    apply(s, "split", address, (f"{v}_t",), results=(f"{v}_m", f"{v}_v"), by=lanes)
+    apply(s, "split", address, (k,), results=(f"{k}_o", f"{k}_u"), by=4)
+    apply(s, "reorder", address, (*outer, *reductions[:-1], f"{k}_o", f"{v}_o", f"{k}_u", f"{v}_m", f"{v}_v"))
+    if at_root:
+        apply(s, "parallel", address, (outer[0],))
+    apply(s, "unroll", address, (f"{k}_u",))
+    apply(s, "unroll", address, (f"{v}_m",))
+    apply(s, "vectorize", address, (f"{v}_v",))
+    apply(s, "cache_write", "", (address.split(".")[0],), at=f"{address}.{v}_o")
+
+
+def _lanes(s: Schedule, address: str, d: Definition, at_root: bool, points: int) -> None:
+    """A reduction along contiguous data: in lanes, and for sums in blocks that combine pairwise.
+
+    `points`: a block that it is limited to (online), which is not divided further.
+    """
+    rvar, reduction = _reduction_axis(d), algebra.match(d)
+    assert rvar is not None and reduction is not None
+    k = rvar.attr[1]
+    if at_root and d.pure_vars:
+        _parallel(s, address, d)
+    lanes = min(_LANES_BYTES // _bytes(d), points)
+    if reduction.operator == "add" and not reduction.exact and points >= _BLOCK:
+        apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_BLOCK)
+        before = set(s.state.funcs)
+        kind = "parallel" if at_root and not d.pure_vars else "rfactor"
+        if kind == "parallel":
+            apply(s, "parallel", address, (f"{k}_b",))
+        else:
+            apply(s, "rfactor", address, (f"{k}_b",), results=(f"{d.func.name}_{k}_b",))
+        partial = next(n for n in s.state.funcs if n not in before)
+        address, k = f"{partial}.update[0]", f"{k}_i"
+    apply(s, "vectorize", address, (k,), by=lanes)
+
+
+def apply(
+    s: Schedule, kind: str, stage: str, operands: tuple[str, ...], results: tuple[str, ...] = (), **options: object
+) -> None:
+    s.apply(Directive(kind, stage, operands, results, tuple(options.items())))  # type: ignore[arg-type]
+
+
+_WEIGHTS = {"call": 12, "call_extern": 24, "div": 4, "sqrt": 4, "floordiv": 4, "mod": 4}
+_FREE = frozenset({"const", "scalar", "likely", "assume", "select", "cast", "and", "or", "not"})
+_MOST = 1000
+
+
+def cost(f: Func, inlined: dict[str, int]) -> int:
+    """Operations of one element, those of the Funcs inlined into it included (`inlined` has theirs)."""
+    total = 0
+    for n in ir.postorder(f.init.values if f.init else ()):
+        if n.op == "load":
+            total += inlined.get(n.attr[0].name, 0) if isinstance(n.attr[0], Func) else 0
+        elif n.op not in _FREE and n.dtype is not index and (not n.dtype.is_bool or n.args[0].dtype is not index):
+            total += _WEIGHTS.get(n.op, 1)
+    return min(total, _MOST)
