@@ -102,7 +102,7 @@ def run_copy(m, number):
         postpone(m, number, ready, issue, data, source, target, box)
         return
     commit_before(m, channel, ready, 0 if inward else 1)
-    done = place(m, number, ready, issue, data)
+    done = place(m, number, ready, issue, data, m[copy + L.G_BYTES])
     if inward:
         finish_load(m, source, target, done, issue, L.LOAD)
     else:

@@ -41,6 +41,11 @@ def floor_remainder(a, b):
     return a % b
 
 
+def right_shift(a, b):
+    """a >> b; counts that 64 bits don't have, negative ones too, shift everything out (as the language has it)."""
+    return a >> (b if 0 <= b < 64 else 63)
+
+
 def compare(op, a, b):
     """1 or 0."""
     holds = a == b
@@ -85,6 +90,8 @@ def combine(op, a, b):
         return a ^ b
     if op == L.NOT:
         return 1 - a
+    if op == L.SHR:
+        return right_shift(a, b)
     return compare(op, a, b)
 
 

@@ -8,22 +8,24 @@ from tilewright.codegen.skeleton import layout as L
 from tilewright.hw.errors import SimulationError
 from tilewright.lang import ir
 from tilewright.lang.ir import Node
-from tilewright.lang.types import bool_, index
+from tilewright.lang.types import bool_, i64, index
 
 Env = Mapping[Node, int]  # the table's node of every variable in scope
 _OPS = {
     "add": L.ADD, "sub": L.SUB, "mul": L.MUL, "floordiv": L.FLOORDIV, "mod": L.MOD, "min": L.MIN, "max": L.MAX,
     "neg": L.NEG, "abs": L.ABS, "eq": L.EQ, "ne": L.NE, "lt": L.LT, "le": L.LE, "gt": L.GT, "ge": L.GE, "and": L.AND,
-    "or": L.OR, "xor": L.XOR, "not": L.NOT, "select": L.SELECT,
+    "or": L.OR, "xor": L.XOR, "not": L.NOT, "shr": L.SHR, "select": L.SELECT,
 }  # fmt: skip
+_TYPES = (index, i64, bool_)
 _SAME = ("likely", "assume", "cast")  # the value of their first argument
 
 
 def expressible(n: Node) -> bool:
-    """Whether a table can say an expression: index arithmetic and conditions over loop variables, sizes and scalars."""
+    """Whether a table can say an expression: arithmetic of 64 bits, which does not wrap at what sizes reach, and conditions,
+    over loop variables, sizes and scalars."""
     return all(
-        m.op in ("var", "size", "scalar") or m.op in _OPS or (m.op in _SAME and len(m.args) > 0)
-        or (m.op == "const" and m.dtype in (index, bool_))
+        m.op in ("size", "scalar") or (m.dtype in _TYPES and (m.op in ("var", "const") or m.op in _OPS))
+        or (m.dtype in _TYPES and m.op in _SAME and len(m.args) > 0)
         for m in ir.postorder((n,))
     )  # fmt: skip
 
@@ -76,7 +78,7 @@ class Graph:
         return found[n]
 
     def _make(self, n: Node, args: list[int], env: Env) -> int:
-        if n.op == "const" and n.dtype in (index, bool_):
+        if n.op == "const" and n.dtype in _TYPES:
             return self._constant(int(n.attr))
         if n.op == "var" and n in env:
             return env[n]

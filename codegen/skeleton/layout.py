@@ -135,11 +135,12 @@ NO_COPY, LOAD, STORE = range(3)
 # What a loop touches of buffers: buffer, and whether its slots decide when copies start (1 as targets, 2 as sources)
 TOUCH_SIZE = 2
 
-# Channels: end, touched, stores that wait: how many, and each: when ready, copy, source slot, target slot, issue, data, box
+# Channels: end, touched, stores that wait: how many, and each: when ready, copy, source slot, target slot, issue, data, box,
+# bytes (for who shows them)
 MAX_PENDING = 8
 H_END, H_TOUCHED, H_COUNT, H_PENDING = range(4)
-E_READY, E_COPY, E_SOURCE, E_TARGET, E_ISSUE, E_DATA, E_BOX = range(7)
-ENTRY_SIZE = 7
+E_READY, E_COPY, E_SOURCE, E_TARGET, E_ISSUE, E_DATA, E_BOX, E_BYTES = range(8)
+ENTRY_SIZE = 8
 CHANNEL_SIZE = H_PENDING + MAX_PENDING * ENTRY_SIZE
 
 # Engines: issue, latency, contention, channels, queue, ..., then the ends of the last `queue` copies
@@ -193,8 +194,8 @@ HALT, LOOP, NEXT, BRANCH, JUMP, CHARGE, LANES, PRODUCT, BEGIN, END, UNIT, COPY, 
 # Operations of expressions
 (
     CONST, LEAF, VAR, LANE, ROLE, ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX, NEG, ABS, EQ, NE, LT, LE, GT, GE, AND, OR, XOR,
-    NOT, SELECT,
-) = range(25)  # fmt: skip
+    NOT, SHR, SELECT,
+) = range(26)  # fmt: skip
 
 # Steps of a program that drives the engine: a whole walk, the values of sizes, the end; sections; copies; buffers' lives;
 # loops that run at once (begun with so many trips, an iteration over, over); rings at barriers (likewise)

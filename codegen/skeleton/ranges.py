@@ -6,7 +6,7 @@ all t wherever the loops inside are.
 """
 
 from tilewright.codegen.skeleton import layout as L
-from tilewright.codegen.skeleton.expressions import check, product
+from tilewright.codegen.skeleton.expressions import check, product, right_shift
 
 
 def gcd(a, b):
@@ -180,6 +180,17 @@ def put_remainder(m, r, a, b, n):
     put(m, r, 0, -large, large, 1, varies)
 
 
+def put_shift(m, r, a, b, n):
+    """Shifting brings a number nearer to 0, or to -1 from below."""
+    varies = 1 if moves(m, a) != 0 or moves(m, b) != 0 else 0
+    low, high = lowest(m, a, n), highest(m, a, n)
+    least, most = lowest(m, b, n), highest(m, b, n)
+    if least < 0:
+        least, most = 0, 63
+    w, x, y, z = right_shift(low, least), right_shift(low, most), right_shift(high, least), right_shift(high, most)
+    put(m, r, 0, min(w, x), max(y, z), 1, varies)
+
+
 def put_logic(m, r, op, a, b):
     varies = 1 if moves(m, a) != 0 or moves(m, b) != 0 else 0
     one, other = m[a + L.LOW] == m[a + L.HIGH], m[b + L.LOW] == m[b + L.HIGH]
@@ -271,6 +282,8 @@ def analyse(m, k, loop, n):
             put_logic(m, r, op, a, b)
         elif op == L.NOT:
             put_bool(m, r, 1 if m[a + L.LOW] == m[a + L.HIGH] else 0, 1 - m[a + L.LOW], m[a + L.VARIES])
+        elif op == L.SHR:
+            put_shift(m, r, a, b, n)
         elif op == L.SELECT:
             put_choice(m, r, a, b, m[L.RANGES] + L.RANGE_SIZE * m[at + 3], n)
         else:

@@ -29,10 +29,10 @@ def touch(m, place):
     m[place] = m[L.STAMP]
 
 
-def place(m, number, ready, issue, data):
+def place(m, number, ready, issue, data, size):
     """Put a copy on its channel as soon as it is ready and the channel and the queue are; when it is done.
 
-    `data` is the ticks on the bus at the full rate of a channel.
+    `data` is the ticks on the bus at the full rate of a channel, `size` the bytes (for who shows them).
     """
     copy = m[L.COPIES] + L.COPY_SIZE * number
     channel = m[L.CHANNELS] + L.CHANNEL_SIZE * m[copy + L.D_CHANNEL]
@@ -53,7 +53,7 @@ def place(m, number, ready, issue, data):
     check(m, done)
     m[oldest] = done
     m[engine + L.N_POSITION] = (m[engine + L.N_POSITION] + 1) % m[engine + L.N_QUEUE]
-    record_copy(m, m[copy + L.D_CHANNEL], m[copy + L.D_SECTION], start, end, m[copy + L.G_BYTES])
+    record_copy(m, m[copy + L.D_CHANNEL], m[copy + L.D_SECTION], start, end, size)
     return done
 
 
@@ -61,7 +61,7 @@ def commit_first(m, channel):
     """Place the store of a channel that is ready first."""
     entry = channel + L.H_PENDING
     number, issue = m[entry + L.E_COPY], m[entry + L.E_ISSUE]
-    done = place(m, number, m[entry + L.E_READY], issue, m[entry + L.E_DATA])
+    done = place(m, number, m[entry + L.E_READY], issue, m[entry + L.E_DATA], m[entry + L.E_BYTES])
     source, target = m[entry + L.E_SOURCE], m[entry + L.E_TARGET]
     finish_store(m, source, target, done, issue)
     m[source + L.PENDING_OUT] -= 1
@@ -144,6 +144,7 @@ def postpone(m, number, ready, issue, data, source, target, box):
         target,
     )
     m[entry + L.E_ISSUE], m[entry + L.E_DATA], m[entry + L.E_BOX] = issue, data, box
+    m[entry + L.E_BYTES] = m[m[L.COPIES] + L.COPY_SIZE * number + L.G_BYTES]
     m[channel + L.H_COUNT] += 1
     touch(m, source + L.TOUCHED)
     touch(m, target + L.TOUCHED)

@@ -266,3 +266,20 @@ def test_what_does_not_fit_and_unknown_ways_to_meet_are_refused() -> None:
     with pytest.raises(SimulationError) as e:
         matmul.account(staged(), machine="toy", sizes={"M": 4, "N": 4, "K": 4}, sync="never")
     assert e.value.code == "simulation.sync" and "barrier" in str(e.value)
+
+
+@pytest.mark.parametrize("n", [1, 63, 100, 4096, 4097, 9000, 20_000])
+def test_sums_by_halves_have_a_skeleton(n: int) -> None:
+    """Steps that combine partial results run over shifted sizes: no data decide how many there are."""
+
+    @tw.kernel
+    def total(A: tw.f32[M, N]):
+        i = tw.vars("i")
+        j = tw.rdom(j=N)
+        s = tw.func("s")
+        s[i] = tw.sum(A[i, j], over=j)
+        return s[:M]
+
+    found = total.account(machine="toy", sizes={"M": 2, "N": n})
+    run = total.simulate(machine="toy", sizes={"M": 2, "N": n}).account
+    assert (found.traffic, found.operations, found.time) == (run.traffic, run.operations, run.time)
