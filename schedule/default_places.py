@@ -114,7 +114,10 @@ def _worth_inlining(f: Func, uses: list[tuple[Stage, Node]], costs: dict[str, in
     """Cheap, or evaluated once for each element: then a buffer costs more than it saves.
 
     What transposes is cheap for what is cheap itself, which is transposed in tiles then; else it is done once for all.
+    Nothing but a plain load is cheap for a product that reads it for every row of its tiles.
     """
+    if any(_read_by_tiles(f, stage.definition, load) for stage, load in uses):
+        return False
     if cost(f, costs) <= CHEAP:
         return not _turns(f) or all(_turned_in_tiles(stage.definition, costs) for stage, _ in uses)
     return len(uses) == 1 and not repeated(uses[0][0].definition, uses[0][1])
@@ -124,6 +127,12 @@ def _turns(f: Func) -> bool:
     """Whether it reads along one axis and writes along another."""
     d = f.init
     return d is not None and len(d.lhs) > 1 and crossing_axis(d.lhs, d.values) is not None
+
+
+def _read_by_tiles(f: Func, d: Definition, load: Node) -> bool:
+    """Whether a definition with a register tile reads elements of `f` again and again that have to be computed."""
+    computed = f.init is not None and any(v.op != "load" for v in f.init.values)
+    return computed and d.rdom is not None and shape(d, set()).reused is not None and repeated(d, load)
 
 
 def _turned_in_tiles(d: Definition, costs: dict[str, int]) -> bool:
