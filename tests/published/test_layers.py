@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.published.arrays import WAYS, skeleton, words
+from tests.published.enumerated import enumerated
 from tests.published.mappings import Level, Mapping, counted, kernel, scheduled
 
 
@@ -102,7 +103,7 @@ def test_what_elements_keep_while_tiles_around_move(levels):
 
 
 @st.composite
-def mappings(draw) -> Mapping:
+def mappings(draw, most: int = 6000) -> Mapping:
     """Two to four memories with a few short loops each."""
     many = draw(st.integers(2, 4))
     levels, product = [], 1
@@ -118,9 +119,8 @@ def mappings(draw) -> Mapping:
         levels.append(Level(f"m{k}", temporal, spatial, keeps if k else "WIO"))
         for _, n in (*temporal, *spatial):
             product *= n
-    assume(product <= 6000)
-    m = Mapping(tuple(levels), draw(st.integers(1, 2)))
-    return m
+    assume(product <= most)
+    return Mapping(tuple(levels), draw(st.integers(1, 3)))
 
 
 @settings(max_examples=10)
@@ -128,3 +128,11 @@ def mappings(draw) -> Mapping:
 def test_small_mappings(m):
     for way in WAYS:
         agree(m, way)
+
+
+@settings(max_examples=40)
+@given(mappings(600))
+def test_closed_forms_are_what_is_enumerated(m):
+    closed, found = counted(m), enumerated(m)
+    for memory, rows in found.items():
+        assert rows == {t: closed[memory][t] for t in rows}
