@@ -281,11 +281,11 @@ def split_loop(state: State, s: Stage, loop: str, outer: str, inner: str, factor
 
 
 def _check_reach(s: Stage, loop: str, factor: int) -> None:
-    """Indices are 64 bits wide: the steps of nested splits multiply."""
+    """Indices are 64 bits wide: the steps of nested splits multiply, unless it is within one step that is split again."""
     reach, name = factor, loop
     for t in reversed(s.transforms):
         if isinstance(t, Split) and name in (t.outer, t.inner):
-            reach, name = reach * t.factor, t.parent
+            reach, name = reach * t.factor if name == t.outer else max(reach, t.factor), t.parent
     if reach > _FARTHEST:
         raise refuse(f"the factors of nested splits of {name} multiply to {reach}", "factor",
                      f"together they may be at most {_FARTHEST}")  # fmt: skip

@@ -44,6 +44,18 @@ VGG_CONV3_2 = {
         Level("glb", (("k", 4), ("c", 4)), (("r", 3), ("p", 14))),
         Level("spad", (("q", 56), ("k", 16), ("c", 4), ("s", 3))),
     ), slides=frozenset({("glb", "I")})),
+    "row stationary in clusters that share a buffer": Mapping((
+        Level("dram", (("p", 4), ("k", 4), ("c", 4))),
+        Level("glb", (("c", 8), ("k", 4)), (("p", 14), ("k", 4))),
+        Level("cluster", (("q", 4),), (("r", 3), ("c", 2))),
+        Level("spad", (("q", 14), ("c", 4), ("k", 4), ("s", 3))),
+    )),
+    "weight stationary in clusters that keep inputs": Mapping((
+        Level("dram", (("k", 8), ("c", 4))),
+        Level("glb", (("p", 56), ("k", 2)), (("c", 8), ("k", 4))),
+        Level("cluster", (("r", 3), ("s", 3), ("q", 4)), (("c", 8), ("k", 4)), keeps="IO"),
+        Level("rf", (("q", 14),), keeps="WO"),
+    )),
 }  # fmt: skip
 RESNET = {
     "conv1": Mapping((
@@ -55,6 +67,18 @@ RESNET = {
         Level("dram", (("n", 2), ("k", 8), ("p", 7), ("c", 8))),
         Level("glb", (("q", 2), ("p", 2)), (("k", 16), ("c", 4), ("r", 3))),
         Level("spad", (("p", 2), ("c", 4), ("q", 14), ("s", 3))),
+    ), stride=2),
+    "conv1, windows with gaps between clusters": Mapping((
+        Level("dram", (("q", 8), ("k", 4))),
+        Level("glb", (("r", 7), ("p", 4)), (("p", 7), ("k", 4))),
+        Level("cluster", (("k", 2),), (("p", 4), ("c", 3)), keeps="WI"),
+        Level("spad", (("k", 2), ("s", 7), ("q", 14))),
+    ), stride=2),
+    "conv4_1, 1 x 1 with stride": Mapping((
+        Level("dram", (("k", 16), ("c", 8), ("p", 2))),
+        Level("glb", (("k", 4), ("c", 4)), (("k", 4), ("p", 7))),
+        Level("cluster", (("c", 4),), (("q", 14),)),
+        Level("spad", (("k", 4), ("c", 4))),
     ), stride=2),
     "conv5_x, 1 x 1": Mapping((
         Level("dram", (("c", 8), ("k", 32))),

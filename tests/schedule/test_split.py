@@ -123,3 +123,12 @@ def test_nested_factors_may_not_reach_beyond_what_an_index_holds() -> None:
     s = Schedule(matmul())
     s["C.update"].split("i", "io", "ii", 2**31 - 1)
     refused(s, "factor", lambda: s["C.update"].split("io", "a", "b", 2**31 - 1))
+
+
+def test_a_step_may_be_split_again_and_again() -> None:
+    s = Schedule(matmul())
+    rest = "i"
+    for k in range(5):
+        s["C.update"].split(rest, f"i{k}", f"rest{k}", 1 << 20 - k)
+        rest = f"rest{k}"
+    assert rest in s["C.update"].loops
