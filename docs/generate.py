@@ -56,6 +56,7 @@ def documents() -> dict[Path, str]:
         DOCS / "errors.md": _errors(),
         numerics: before + BEGIN + _ulp_table() + END + after,
         DOCS / "machines.md": _machines(),
+        DOCS / "halide.md": _halide(),
         DOCS / "simulator.md": _with_output(DOCS / "simulator.md"),
         DOCS / "snitch.md": _with_output(DOCS / "snitch.md"),
         DOCS.parent / "hw" / "account.schema.json": json.dumps(account_schema(), indent=2) + "\n",
@@ -140,6 +141,23 @@ def _ulp_table() -> str:
     rows = ["| function | f32 | f64 |", "|---|---|---|"]
     rows += [f"| `{name}` | {ULP[name, 'f32']:g} | {ULP[name, 'f64']:g} |" for name in FUNCTIONS]
     return "\n".join(rows) + "\n"
+
+
+def _halide() -> str:
+    """The page that shows the programs which are timed as peers, as they are."""
+    parts = [
+        "# The programs in Halide\n\n"
+        "Written by `docs/generate.py` from `benchmarks/halide_pipelines/`; change it there.\n\n"
+        "What `python -m benchmarks` runs beside `expert` of the [examples](gallery.md) of the same names: the same\n"
+        "algorithms and types, values compared first. Besides the schedules by hand that are seen here it tries every\n"
+        "autoscheduler in the wheel (Mullapudi2016, Adams2019, Li2018; Anderson2021 is for GPUs and\n"
+        "refuses); the best of them counts. All sizes are known at the call only, for both sides.\n"
+    ]  # fmt: skip
+    for file in sorted((DOCS.parent / "benchmarks" / "halide_pipelines").glob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        title = "How they are compiled" if file.stem == "__init__" else file.stem
+        parts.append(f"## {title}\n\n```python\n{text}```\n")
+    return "\n".join(parts)
 
 
 def _machines() -> str:

@@ -109,10 +109,14 @@ def inputs(repeat=1):
         return np.tile(np.asarray(photograph.convert("L")), (repeat, repeat))
 
 
+def independent(picture):
+    sums = ndimage.convolve(picture.astype(np.int64), np.ones((3, 3), np.int64), mode="nearest")
+    return (sums // 9).astype(np.uint8)
+
+
 def check(rows=600):
     picture = inputs()[:rows]
-    sums = ndimage.convolve(picture.astype(np.int64), np.ones((3, 3), np.int64), mode="nearest")
-    testing.check_schedules(blur, SCHEDULES, (picture,), independent=(sums // 9).astype(np.uint8))
+    testing.check_schedules(blur, SCHEDULES, (picture,), independent=independent(picture))
 
 
 def table(repeat=4, runs=30):

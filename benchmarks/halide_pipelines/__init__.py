@@ -1,0 +1,66 @@
+"""The programs of examples/ in Halide, as peers: the same algorithms and types, shown in docs/halide.md.
+
+A module has `pipeline()`: its inputs in the order of a call, the output, and a function that schedules it by hand. Besides
+that schedule every autoscheduler of the wheel is tried; the compiler makes code for this very processor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import Peer
+
+# what they are asked for besides the threads; Adams2019 by default follows 32 schedules at a time, and takes 5 minutes here
+AUTOSCHEDULERS = {"Mullapudi2016": {}, "Adams2019": {"beam_size": "1"}, "Li2018": {}, "Anderson2021": {}}
+Run = Callable[[], np.ndarray]
+
+
+def peers(name: str, args: tuple[Any, ...], out: np.ndarray, target: float) -> list[Peer]:
+    """Peers whose `run` returns an array like `out`. What an autoscheduler can't do is said in its own words."""
+    if importlib.util.find_spec("halide") is None:
+        return [Peer("Halide", None, target, "halide is not installed")]
+    import halide as hl
+
+    found = []
+    for scheduler in (None, *AUTOSCHEDULERS):
+        title = f"Halide, {scheduler or 'by hand'}"
+        try:
+            found.append(Peer(title, compiled(name, args, np.empty_like(out), scheduler), target))
+        except hl.HalideError as error:
+            found.append(Peer(title, None, target, " ".join(str(error).split())))
+    return found
+
+
+def compiled(name: str, args: tuple[Any, ...], out: np.ndarray, scheduler: str | None) -> Run:
+    """A call of the program into `out`. The last axis of NumPy is the first one of Halide."""
+    import halide as hl
+
+    inputs, output, schedule = importlib.import_module(f"{__name__}.{name}").pipeline()
+    pipeline, target = hl.Pipeline(output), hl.get_host_target()
+    if scheduler is None:
+        schedule()
+    else:
+        for parameter, value in zip(inputs, args, strict=True):
+            if isinstance(value, np.ndarray):
+                parameter.set_estimates([hl.Range(0, n) for n in reversed(value.shape)])
+            else:
+                parameter.set_estimate(float(value))
+        output.set_estimates([hl.Range(0, n) for n in reversed(out.shape)])
+        hl.load_plugin(str(Path(hl.__file__).parent / "lib64" / f"libautoschedule_{scheduler.lower()}.so"))
+        options = {"parallelism": "1"} | AUTOSCHEDULERS[scheduler]
+        pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(scheduler, options))
+    call = pipeline.compile_to_callable(list(inputs), target)
+    values = [hl.Buffer(v) if isinstance(v, np.ndarray) else float(v) for v in args]
+    result = hl.Buffer(out)
+
+    def run() -> np.ndarray:
+        call(*values, result)
+        return out
+
+    return run
