@@ -122,3 +122,13 @@ def _joined(f: Function, scalar: str, parts: list[str], n: int) -> str:
         parts = [_shuffle(f, scalar, n, a, b, list(range(2 * n))) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         n *= 2
     return parts[0]
+
+
+def interleaved(f: Function, scalar: str, vectors: list[str], n: int) -> str:
+    """The first elements of all vectors (a power of two) of n lanes, then the second ones, ..., as one vector."""
+    while len(vectors) > 1:
+        half = len(vectors) // 2
+        both = [k for pair in zip(range(n), range(n, 2 * n), strict=True) for k in pair]
+        vectors = [f.shuffle(scalar, n, a, b, both) for a, b in zip(vectors[:half], vectors[half:], strict=True)]
+        n *= 2
+    return vectors[0]

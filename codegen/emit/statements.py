@@ -16,6 +16,7 @@ from tilewright.codegen.emit.builder import loop_label, memory_type
 from tilewright.codegen.emit.calls import emit_call
 from tilewright.codegen.emit.conditions import both, meaning, means, opposite, some_lane
 from tilewright.codegen.emit.counters import count_live, count_point
+from tilewright.codegen.emit.dots import emit_dot, find_dot
 from tilewright.codegen.emit.driven import placed
 from tilewright.codegen.emit.index import access, address, resolve
 from tilewright.codegen.emit.ledger import ARENAS
@@ -111,9 +112,11 @@ def _unrolled(r: Region, s: For, trips: int | None) -> None:
         )
     if r.shared.ledger is not None:
         r.shared.ledger.flat_loop(r, s, trips)
-    tile = find_tile(r, s, trips)
+    tile, dot = find_tile(r, s, trips), find_dot(r, s, trips)
     if tile is not None:
         _transposed(r, s, tile)
+    elif dot is not None:
+        emit_dot(r, s, dot)
     else:
         start = resolve(r, s.start)
         for k in range(trips):

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from tilewright.codegen.emit import convert
 from tilewright.codegen.emit.builder import memory_type, shaped
 from tilewright.codegen.emit.index import Access, access, alignment, constant_step, lane_addresses, resolve
-from tilewright.codegen.emit.network import transposed
+from tilewright.codegen.emit.network import interleaved, transposed
 from tilewright.codegen.emit.region import Lanes, Region, bind, trip_count
 from tilewright.codegen.emit.values import lanes_of, prepare
 from tilewright.codegen.loops import VECTORIZE, Block, Buffer, For, Store
-from tilewright.lang.ir import Node, is_const, postorder
+from tilewright.lang.ir import Node, integer, is_const, postorder, substitute
 from tilewright.lang.simplify import Linear
 from tilewright.lang.types import DType
 
@@ -68,27 +68,25 @@ def find_tile(r: Region, s: For, trips: int | None) -> Tile | None:
     stores = v.body.statements if isinstance(v.body, Block) else (v.body,)
     if m < 2 or not all(isinstance(t, Store) for t in stores):
         return None
-    lanes, written = Lanes(v.var, m), r.shared.writes(s)
+    lanes, written, start = Lanes(v.var, m), r.shared.writes(s), resolve(r, s.start)
     values = [x for t in stores if isinstance(t, Store) for x in (*t.values, *(i for _, i in t.targets))]
     read = [n for n in postorder(values) if n.op in ("load", "load_if")]
     found = tuple(
         n for n in read
-        if n.op == "load" and n.attr[0] not in written and _crosswise(r, n.args[0], s.var, lanes, trips)
+        if n.op == "load" and n.attr[0] not in written and _crosswise(r, n.args[0], s.var, start, lanes, trips)
     )  # fmt: skip
     only = stores[0] if len(stores) == 1 else None
     store = None
     if isinstance(only, Store) and len(only.targets) == 1 and not any(n.attr[0] in written for n in read):
-        store = only if _crosswise(r, only.targets[0][1], s.var, lanes, trips) else None
+        store = only if _crosswise(r, only.targets[0][1], s.var, start, lanes, trips) else None
     if not found and store is None:
         return None
-    return Tile(s.var, resolve(r, s.start), trips, lanes, found, store)
+    return Tile(s.var, start, trips, lanes, found, store)
 
 
-def _crosswise(r: Region, i: Node, u: Node, lanes: Lanes, trips: int) -> bool:
+def _crosswise(r: Region, i: Node, u: Node, start: Linear, lanes: Lanes, trips: int) -> bool:
     """Whether an index runs along u one by one, and along the lanes in one stride of a row or more."""
-    coefs, _ = resolve(r, i)
-    inside = [a for a in coefs if u in r.shared.info(a).vars]
-    if inside != [u] or coefs[u] != 1:
+    if not _one_by_one(r, i, u, start, trips):
         return False
     with r.lane_scope(lanes):
         a = access(r, i)
@@ -97,6 +95,21 @@ def _crosswise(r: Region, i: Node, u: Node, lanes: Lanes, trips: int) -> bool:
     assert a.offsets is not None
     d = constant_step(Access((), 0, a.offsets))
     return d is not None and (bool(a.strides) or abs(d) >= trips)
+
+
+def _one_by_one(r: Region, i: Node, u: Node, start: Linear, trips: int) -> bool:
+    """Two loops fused to u are one by one where u // 4 * 4 + u % 4 is what they come to: its values tell."""
+    coefs, _ = resolve(r, i)
+    inside = {a: c for a, c in coefs.items() if u in r.shared.info(a).vars}
+    if inside.keys() == {u}:
+        return inside[u] == 1
+    if not inside or start[0] or any(len(r.shared.info(a).vars) > 1 or r.shared.info(a).buffers for a in inside):
+        return False
+    values = [substitute(list(inside), {u: integer(start[1] + k)}) for k in range(trips)]
+    if any(v.op != "const" for row in values for v in row):
+        return False
+    sums = [sum(c * v.attr for c, v in zip(inside.values(), row, strict=True)) for row in values]
+    return all(x == sums[0] + k for k, x in enumerate(sums))
 
 
 @contextmanager
@@ -140,6 +153,11 @@ def store_block(r: Region, tile: Tile, first: int, count: int) -> None:
         a = access(r, i)
         prepare(r, a.needs)
         places = _places(r, b, a)
+    if constant_step(a) == count:  # one piece behind the other
+        p, align = places[0]
+        r.f.do(f"store {shaped(scalar, m * count)} {interleaved(r.f, scalar, vectors, m)}, ptr {p}, align {align}")
+        r.touch(r.shared.related[b])
+        return
     for x, (p, align) in zip(_columns(r, scalar, b.dtype.bytes, vectors, m), places, strict=True):
         r.f.do(f"store {shaped(scalar, count)} {x}, ptr {p}, align {align}")
     r.touch(r.shared.related[b])

@@ -19,7 +19,7 @@ from tilewright.codegen.loops import UNROLL, VECTORIZE, Store, block
 from tilewright.lang import ir
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.simplify import add, mul
-from tilewright.lang.types import DType, f16, f32, f64, i32, u8, u16
+from tilewright.lang.types import DType, f16, f32, f64, i32, index, u8, u16
 
 U, V, K = ir.var("u"), ir.var("v"), ir.var("k")
 S, W = ir.size("S"), ir.size("W")
@@ -172,6 +172,23 @@ ALONG, ACROSS = plus(mul(U, W), V), plus(U, mul(V, S))
 def test_no_element_goes_alone():
     for t in (text(put(B, ALONG, load(A, ACROSS))), text(put(B, ACROSS, load(A, ALONG)))):
         assert "insertelement" not in t and "extractelement" not in t and "shufflevector" in t
+
+
+def test_pieces_behind_each_other_are_one_store():
+    t = text(put(B, plus(U, mul(V, integer(4))), load(A, ALONG)))
+    assert t.count("store <16 x float>") == 1 and t.count("store") == 1
+
+
+def test_two_loops_fused_to_one():
+    """Groups of four in rows of eight: u runs over rows and elements of a group at once."""
+    q, r = ir.node("floordiv", index, (U, integer(4))), ir.node("mod", index, (U, integer(4)))
+    written = plus(mul(V, integer(32)), mul(q, integer(4)), r)
+    a, b = argument("a", u8, 0), argument("b", u8, 1)
+    p = program([a, b], tile(32, 16, put(b, written, load(a, plus(mul(q, integer(70)), mul(V, integer(4)), r)))))
+    assert "insertelement" not in emit(p) and "extractelement" not in emit(p)
+    x, y = fill(np.empty((8, 70), np.uint8)), np.zeros(512, np.uint8)
+    assert run(p, [x, y]) == 0
+    assert same(y, np.ascontiguousarray(x[:, :64].reshape(8, 16, 4).transpose(1, 0, 2)).ravel())
 
 
 def test_other_loads_beside_it():
