@@ -52,6 +52,8 @@ def value(n: ir.Node, env: dict) -> int:
             return a[0] ^ a[1]
         case "not":
             return 1 - a[0]
+        case "shr":
+            return a[0] >> (a[1] if 0 <= a[1] < 64 else 63)
         case "select":
             return a[1] if a[0] else a[2]
     relations = {"eq": "__eq__", "ne": "__ne__", "lt": "__lt__", "le": "__le__", "gt": "__gt__", "ge": "__ge__"}

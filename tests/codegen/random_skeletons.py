@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tilewright.codegen.skeleton import tree as T
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import integer, size, var
+from tilewright.lang.types import i64, index
 
 SIZES = ("N", "M")
 
@@ -41,7 +42,7 @@ class _Making:
 
     def extent(self, variables) -> ir.Node:
         """A constant, a size, or a tail."""
-        kind = self.pick("constant", "constant", "size", "tail", "triangle")
+        kind = self.pick("constant", "constant", "size", "tail", "triangle", "halves")
         if kind == "size":
             return size(self.pick(*SIZES))
         if kind == "tail" and variables:
@@ -50,6 +51,10 @@ class _Making:
             )
         if kind == "triangle" and variables:
             return simplify.add(self.pick(*variables), integer(self.pick(0, 1)))
+        if kind == "halves" and variables:
+            n = simplify.add(self.pick(size("N"), *variables), integer(self.pick(-3, 0, 6)))
+            count = simplify.add(self.pick(*variables), integer(self.pick(-2, 0, 1, 62)))
+            return simplify.minimum(ir.node("cast", index, (ir.node("shr", i64, (n, count)),)), integer(7))
         return integer(self.pick(0, 1, 2, 3, 5, 6, 7))
 
     def condition(self, variables) -> ir.Node:
