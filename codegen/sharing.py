@@ -19,6 +19,8 @@ import numpy as np
 from tilewright.hw.errors import SimulationError
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.types import index
+from tilewright.schedule.ranges import spread
 
 Row = tuple[int, ...]  # the coefficients of a linear index, one for each spatial variable
 
@@ -121,10 +123,14 @@ def _moved(d: Row, array: Sequence[Lane]) -> dict[Node, Node]:
     return {x.var: simplify.sub(x.var, integer(k)) for x, k in zip(array, d, strict=True) if k}
 
 
-def partner(d: Row, array: Sequence[Lane], within: Sequence[Lane] = ()) -> Node:
-    """Whether an element has a partner at a distance before it, which runs this iteration of the loops `within` too."""
+def partner(d: Row, array: Sequence[Lane], within: Sequence[Lane] = (), guards: Sequence[Node] = ()) -> Node:
+    """Whether an element has a partner at a distance before it, which runs this iteration of the loops `within` too, and for
+    which the `guards` hold."""
     moved = _moved(d, array)
     out: Node = ir.TRUE
+    for c, there in zip(guards, ir.substitute(tuple(guards), moved), strict=True):
+        if there is not c:
+            out = simplify.conjunction(out, simplify.logic(there))
     for x, k in zip(array, d, strict=True):
         start, stop = ir.substitute((x.start, x.stop), moved)
         at = moved.get(x.var, x.var)
@@ -141,10 +147,57 @@ def partner(d: Row, array: Sequence[Lane], within: Sequence[Lane] = ()) -> Node:
     return out
 
 
-def asked_before(forms: tuple[Row, ...], array: Sequence[Lane], within: Sequence[Lane] = ()) -> Node:
+def asked_before(
+    forms: tuple[Row, ...], array: Sequence[Lane], within: Sequence[Lane] = (), guards: tuple[Node, ...] = ()
+) -> Node:
     """Whether an element asks for what an earlier one asks for: a condition on the spatial variables, and on those of the
-    loops `within` where their bounds move with the array."""
-    return _any(partner(d, array, within) for d in shortest(forms, tuple(x.most for x in array)))
+    loops `within` where their bounds move with the array. `guards` hold where an element asks at all."""
+    found = shortest(forms, tuple(x.most for x in array))
+    kept = usable(guards, array, found)
+    return _any(partner(d, array, within, kept) for d in found)
+
+
+def usable(guards: Sequence[Node], array: Sequence[Lane], distances: Sequence[Row]) -> tuple[Node, ...]:
+    """Those conditions under which the elements that ask are a box, or which are the same for partners: whoever has a
+    partner that asks then has one that asks at a shortest distance. Others are taken to hold for partners."""
+    return tuple(c for c in guards if all(_is_same(t, array, distances) or _is_range(t, c, array) for t in _parts(c)))
+
+
+def _parts(condition: Node) -> list[Node]:
+    """What a comparison compares with 0: several terms where it holds if it does for each of them; else what is no sum."""
+    way = condition.args[0] if condition.op == "not" else condition
+    if way.op not in ir.COMPARISONS or way.args[0].dtype is not index:
+        return [condition]
+    below = (way.op in ("lt", "le")) == (way is condition)
+    return (
+        spread(simplify.sub(*way.args), "max" if below else "min")
+        if way.op not in ("eq", "ne")
+        else [simplify.sub(*way.args)]
+    )
+
+
+def _form(n: Node, array: Sequence[Lane]) -> Row | None:
+    """The coefficients of the spatial variables, if an expression is linear in these."""
+    variables = {x.var for x in array}
+    if n.dtype is not index:
+        return None
+    coefs, _ = simplify.linear(n)
+    if any(variables & set(ir.leaves((a,), "var")) for a in coefs if a not in variables):
+        return None
+    return tuple(coefs.get(x.var, 0) for x in array)
+
+
+def _is_same(n: Node, array: Sequence[Lane], distances: Sequence[Row]) -> bool:
+    form = _form(n, array)
+    return form is not None and all(sum(a * b for a, b in zip(form, d, strict=True)) == 0 for d in distances)
+
+
+def _is_range(n: Node, condition: Node, array: Sequence[Lane]) -> bool:
+    """Whether it says something of one variable, and that it lies on one side of something, or there."""
+    form = _form(n, array)
+    way = condition.args[0] if condition.op == "not" else condition
+    hole = way.op == ("ne" if way is condition else "eq")
+    return form is not None and sum(map(bool, form)) < 2 and not hole
 
 
 def _any(conditions: Iterable[Node]) -> Node:
@@ -157,7 +210,7 @@ def _any(conditions: Iterable[Node]) -> Node:
 
 
 def overlaps(
-    forms: tuple[Row, ...], array: Sequence[Lane], lengths: Sequence[Node], most: Row
+    forms: tuple[Row, ...], array: Sequence[Lane], lengths: Sequence[Node], most: Row, guards: Sequence[Node] = ()
 ) -> list[tuple[int, Node, tuple[Node, ...]]]:
     """How many elements of its box an element of the array shares with the boxes of earlier ones: a sum of terms
     (sign, condition, factors). The box has a form and a length on each axis, of `most` points at most."""
@@ -167,12 +220,13 @@ def overlaps(
             f"the boxes that elements of an array copy overlap in {len(found)} ways", code="spatial.overlaps",
             hint="lay fewer loops out whose windows overlap, or copy at a loop outside of them",
         )  # fmt: skip
+    kept = usable(guards, array, [d for d, _ in found])
     out: list[tuple[int, Node, tuple[Node, ...]]] = []
     for chosen in range(1, 1 << len(found)):
         some = [found[k] for k in range(len(found)) if chosen >> k & 1]
         condition: Node = ir.TRUE
         for d, _ in some:
-            condition = simplify.conjunction(condition, partner(d, array))
+            condition = simplify.conjunction(condition, partner(d, array, (), kept))
         if condition is ir.FALSE:
             continue
         factors = []

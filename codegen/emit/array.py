@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.codegen import loops as L
-from tilewright.codegen.emit.conditions import both, here, means
+from tilewright.codegen.emit.conditions import both, here, meaning, means
 from tilewright.codegen.emit.index import Access
 from tilewright.codegen.emit.region import Region, Value
-from tilewright.codegen.emit.spread import own_axes, spread_box, together
+from tilewright.codegen.emit.spread import own_axes, spread_box, together, unequal
 from tilewright.codegen.sharing import MOST_OVERLAPS, Lane, asked_before, overlaps, rows, shortest_in_boxes
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import Node
@@ -40,6 +40,13 @@ def lanes_around(ledger: Ledger, r: Region, b: L.Buffer) -> list[Lane]:
     return [Lane(s.var, here(r, s.start), here(r, s.stop), _most(ledger, s)) for s in around]
 
 
+def _guards(ledger: Ledger, array: Sequence[Lane], *more: Node) -> tuple[Node, ...]:
+    """The conditions that hold for some elements and not for others."""
+    variables = {x.var for x in array}
+    parts = (c for g in (*ledger.guards, *more) for c in ir.spread(g, "and"))
+    return tuple(dict.fromkeys(c for c in parts if variables & set(ir.leaves((c,), "var"))))
+
+
 def _most(ledger: Ledger, s: L.For) -> int:
     """The most iterations of a spatial loop: as many as its axis is long, or fewer where it says so itself."""
     extent = simplify.sub(s.stop, s.start)
@@ -58,13 +65,17 @@ def share_access(ledger: Ledger, r: Region, key: Key, n: int, mask: Value | None
         return
     index = [from_linear(dict(terms), 0) for terms in (a.terms, a.dynamic, a.strides)]
     within = [Lane(s.var, here(r, s.start), here(r, s.stop), _FAR) for s in ledger.within]
-    condition = asked_before(rows(index, array), array, within)
+    masks = () if mask is None or mask[0] == "true" else (meaning(r, mask[0]),)
+    condition = asked_before(rows(index, array), array, within, _guards(ledger, array, *masks))
     if condition is ir.FALSE:
         return
-    x = value(r, condition)[0]
-    means(r, (x, False), condition)
+    x, varies = value(r, condition)
+    means(r, (x, varies), condition)
     if mask is None or mask[0] == "true":
-        mask = x, False
+        mask = x, varies
+    elif varies:
+        assert r.lanes is not None and mask[1]
+        mask = both(r, r.f.op(f"and <{r.lanes.n} x i1> {x}, {mask[0]}"), x, mask[0]), True
     elif mask[1]:
         assert r.lanes is not None
         lanes = r.lanes.n
@@ -86,6 +97,8 @@ def share_box(
 
     assert keys[0].buffer is not None
     array = lanes_around(ledger, r, keys[0].buffer)
+    if array and elements is not None and _guards(ledger, array):
+        raise unequal(keys[0].buffer)
     if not whole or (elements is not None and spread_box(ledger, r, keys, whole, elements, array)) or not array:
         return
     half = len(whole) // 2
@@ -97,9 +110,10 @@ def share_box(
         lengths += [e] * len(found)
     reach = _reach(lengths)
     ways = shortest_in_boxes(tuple(forms), tuple(x.most for x in array), tuple(n - 1 for n in reach))
-    if len(ways) > MOST_OVERLAPS and together(ledger, r, keys, whole, array):
+    guards = _guards(ledger, array)
+    if len(ways) > MOST_OVERLAPS and not guards and together(ledger, r, keys, whole, array):
         return
-    for sign, condition, factors in overlaps(tuple(forms), array, lengths, reach):
+    for sign, condition, factors in overlaps(tuple(forms), array, lengths, reach, guards):
         distinct = _once(forms, origin, array, factors)
         ledger.product(
             r, keys[sign < 0], distinct, [scalar(r, f) for f in distinct],

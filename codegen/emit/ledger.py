@@ -98,6 +98,7 @@ class Ledger:
         self.called = False  # inside of what a unit does
         self.units: dict[str, int] = {}  # in the order of their first calls
         self.array: list[L.For] = []  # the spatial loops around
+        self.guards: list[Node] = []  # the conditions around
         self.loops: list[L.For] = []  # all loops around
         self.within: list[L.For] = []  # the other loops around that stand inside of these
         self.outside: dict[L.Buffer, int] = {}  # how many of them are around where a buffer lives
@@ -249,6 +250,13 @@ class Ledger:
         return T.Sequence((*_charges(block), *block.steps))
 
     # Structure -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def guard(self, condition: Node) -> Iterator[None]:
+        """What runs only where a condition holds."""
+        self.guards.append(condition)
+        yield
+        self.guards.pop()
 
     @contextmanager
     def block(self, r: Region) -> Iterator[list[T.Step]]:

@@ -257,6 +257,13 @@ def _lanes(b: L.Buffer, origin: Sequence[Node], around: Sequence[Lane]) -> list[
     return [(n.attr, tuple(f[0][k] for f in forms)) for k, n in enumerate(trips)]
 
 
+def unequal(b: L.Buffer) -> SimulationError:
+    """Some elements of the array that copy for others do not run."""
+    return _refused(
+        b, "it is copied for several elements of the array at once, under a condition that differs among others"
+    )
+
+
 def _refused(b: L.Buffer, why: str) -> SimulationError:
     return SimulationError(
         f"{b.name} can't be counted: {why}", code="spatial.gaps",
@@ -264,4 +271,4 @@ def _refused(b: L.Buffer, why: str) -> SimulationError:
     )  # fmt: skip
 
 
-__all__ = ["constant_top", "innermost", "own_axes", "replicas", "spread_box", "together"]
+__all__ = ["constant_top", "innermost", "own_axes", "replicas", "spread_box", "together", "unequal"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.codegen.emit import memory
 from tilewright.codegen.emit.builder import loop_label, memory_type
 from tilewright.codegen.emit.calls import emit_call
-from tilewright.codegen.emit.conditions import both, meaning, means, opposite, some_lane
+from tilewright.codegen.emit.conditions import both, here, meaning, means, negated, opposite, some_lane
 from tilewright.codegen.emit.counters import count_live, count_point
 from tilewright.codegen.emit.dots import emit_dot, find_dot
 from tilewright.codegen.emit.driven import placed
@@ -43,7 +43,7 @@ from tilewright.codegen.loops import (
     Turn,
 )
 from tilewright.lang.errors import CompileError
-from tilewright.lang.ir import COMPARISONS, Node, is_const
+from tilewright.lang.ir import COMPARISONS, TRUE, Node, is_const
 from tilewright.lang.simplify import sub
 from tilewright.lang.types import index
 
@@ -234,22 +234,23 @@ def _if(r: Region, s: If) -> None:
     yes, end = f.label("then"), f.label("end")
     no = f.label("else") if s.otherwise is not None else end
     f.branch(x, yes, no)
-    then = _guarded(r, yes, s.then, end)
-    otherwise = None if s.otherwise is None else _guarded(r, no, s.otherwise, end)
+    then = _guarded(r, yes, s.then, end, s.condition)
+    otherwise = None if s.otherwise is None else _guarded(r, no, s.otherwise, end, negated(s.condition))
     f.begin(end)
     if then is not None:
         r.shared.ledger.branch(r, s.condition, then, otherwise)
 
 
-def _guarded(r: Region, label: str, s: Stmt, end: str) -> Step | None:
-    """A statement in a block of its own; what it wrote is unknown afterwards. Its step, where there is a ledger."""
+def _guarded(r: Region, label: str, s: Stmt, end: str, condition: Node) -> Step | None:
+    """A statement in a block of its own, which runs under a condition; what it wrote is unknown afterwards. Its step, where
+    there is a ledger."""
     r.f.begin(label)
     steps: list[Step] = []
     with r.scope():
         if r.shared.ledger is None:
             emit_statement(r, s)
         else:
-            with r.shared.ledger.block(r) as steps:
+            with r.shared.ledger.block(r) as steps, r.shared.ledger.guard(here(r, condition)):
                 emit_statement(r, s)
     r.f.br(end)
     r.touch(r.shared.writes(s))
@@ -265,7 +266,7 @@ def _masked(r: Region, mask: str, s: Stmt) -> None:
     active = some_lane(r, f.any(mask, n), mask)
     f.branch(active, some, end)
     r.mask = mask
-    step = _guarded(r, some, s, end)
+    step = _guarded(r, some, s, end, TRUE if r.shared.ledger is None else meaning(r, active))
     r.mask = outer
     f.begin(end)
     if step is not None:

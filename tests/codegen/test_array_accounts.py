@@ -112,3 +112,35 @@ def test_who_does_not_run_does_not_ask(first):
     asked = [t for y in range(4) for t in range(6) if (t <= y + 1 if first else t >= y)]
     row = of(both(k, s, {}), "main", "A")
     assert (row.reads, row.requests) == (len(set(asked)), len(asked))
+
+
+@pytest.mark.parametrize(
+    "within", [lambda y, t: t <= y + 1, lambda y, t: t * t >= 5 - y, lambda y, t: t * t * t <= 8 - y]
+)
+@pytest.mark.parametrize("order", [("t", "y"), ("y", "t")])
+@pytest.mark.parametrize("tile", [None, 3])
+def test_who_is_kept_from_it_by_a_condition_does_not_ask(within, order, tile):
+    """Also where the loop of the condition is outside, and where the last elements have nothing."""
+
+    def ragged(A):
+        y = tw.vars("y")
+        d = tw.rdom(t=5)
+        d.where(within(y, d.t))
+        S = tw.func("S")
+        S[y] = 0
+        S[y] += A[d.t]
+        return S[:4]
+
+    ragged.__annotations__ = {"A": tw.i32[5]}
+    k = tw.kernel(ragged)
+    s = k.schedule(machine=machine("main", "rf", axes={"x": 4}, elements=("rf",)))
+    s["S.update"].reorder(*order)
+    if tile:
+        s["S.update"].split("y", "yo", "yi", tile).spatial("yi", "x")
+    else:
+        s["S.update"].spatial("y", "x")
+    steps: dict[tuple, list[int]] = {}
+    for y, t in ((y, t) for y in range(4) for t in range(5) if within(y, t)):
+        steps.setdefault((t, y // (tile or 4)), []).append(t)
+    row = of(both(k, s, {}), "main", "A")
+    assert (row.reads, row.requests) == (sum(len(set(x)) for x in steps.values()), sum(map(len, steps.values())))
