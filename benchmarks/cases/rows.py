@@ -62,7 +62,9 @@ def elementwise(n: int = 1 << 24) -> Case:
 def norm(name: str, m: int = 4096, n: int = 1024) -> Case:
     """A norm after a residual connection, whose sum is a result as well."""
     module = example(name)
-    kernel, args = getattr(module, name), module.inputs(M=m, N=n)
+    kernel = getattr(module, name)
+    *arrays, epsilon = module.inputs(M=m, N=n)
+    args = (*arrays, float(epsilon))
     fast = kernel.compile(module.expert())
     ours = np.empty((m, n), np.float32), np.empty((m, n), np.float32)
     results = [lambda: np.stack(fast(*args), 1)]
@@ -71,11 +73,11 @@ def norm(name: str, m: int = 4096, n: int = 1024) -> Case:
         import torch
         from torch.nn import functional
 
-        x, residual, *weights = (torch.from_numpy(a) for a in args[:-1])
+        x, residual, *weights = (torch.from_numpy(a) for a in arrays)
         total, call = torch.empty(m, n), getattr(functional, name)
 
         def run() -> Any:
-            return call(torch.add(x, residual, out=total), (n,), *weights, eps=float(args[-1]))
+            return call(torch.add(x, residual, out=total), (n,), *weights, eps=float(epsilon))
 
         results.append(lambda: np.stack([total.numpy(), run().numpy()], 1))
         return run
