@@ -1,7 +1,9 @@
 """Matrix product in 8-bit integers, as quantised networks use it: sums in 32 bits, narrowed again at the end.
 
-A sum becomes an i8 by a factor a column, rounded to nearest and then clamped, so that what is too large saturates.
-Integers may be added in any order: all schedules give the same bits.
+Processors multiply unsigned by signed bytes, four at a time. So A is moved by 128 to where it is unsigned, and what each
+sum has too much then, 128 times the sum of B's column, is taken off its start. A sum becomes an i8 by a factor a column,
+rounded to nearest and then clamped, so that what is too large saturates. Integers may be added in any order: all
+schedules give the same bits.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ M, N, K = tw.sizes("M N K")
 def int8_matmul(A: tw.i8[M, K], B: tw.i8[K, N], bias: tw.i32[N], scale: tw.f32[N]):
     i, j, l = tw.vars("i j l")
     k = tw.rdom(k=K)
-    a, b, C, out = (tw.func(n) for n in ("a", "b", "C", "out"))
-    a[i, l] = tw.cast(tw.i32, A[i, l])
-    b[l, j] = tw.cast(tw.i32, B[l, j])
-    C[i, j] = bias[j]
-    C[i, j] += a[i, k] * b[k, j]
+    a, columns, C, out = tw.func("a"), tw.func("columns", tw.i32), tw.func("C"), tw.func("out")
+    a[i, l] = tw.cast(tw.u8, tw.cast(tw.i32, A[i, l]) + 128)
+    columns[j] = 0
+    columns[j] += tw.cast(tw.i32, B[k, j])
+    C[i, j] = bias[j] - 128 * columns[j]
+    C[i, j] += tw.cast(tw.i32, a[i, k]) * tw.cast(tw.i32, B[k, j])
     scaled = tw.round(tw.cast(tw.f32, C[i, j]) * scale[j])
     out[i, j] = tw.cast(tw.i8, tw.clamp(scaled, -128.0, 127.0))
     return out[:M, :N]
@@ -30,14 +33,16 @@ def int8_matmul(A: tw.i8[M, K], B: tw.i8[K, N], bias: tw.i32[N], scale: tw.f32[N
 
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
-ROWS, COLUMNS = REGISTERS.count // 2 - 2, 2 * VECTOR  # a tile of registers, as in matmul.py
-STRIP = 8 * ROWS
+ROWS, COLUMNS = min(8, REGISTERS.count // 2 - 2), 2 * VECTOR  # a tile of registers, as in matmul.py
+STRIP = 12 * ROWS
 
 
 def by_rows():
     """A row of sums at a time, in vectors; operands are widened where they are used."""
     s = int8_matmul.schedule()
     s["out"].parallel("i").vectorize("j", VECTOR)
+    s["columns"].compute_root()
+    s["columns.update"].reorder("k", "j").vectorize("j", VECTOR)
     s["C"].compute_at("out.i")
     s["C.init"].vectorize("j", VECTOR)
     s["C.update"].reorder("i", "k", "j").vectorize("j", VECTOR)
@@ -45,16 +50,29 @@ def by_rows():
 
 
 def expert():
-    """Operands are widened while they are packed; a tile of sums stays in registers and is narrowed in the cache."""
+    """Both operands in groups of four along k, a group for every lane: the form of the processor's dot product."""
     s = int8_matmul.schedule()
-    out = s["out"].tile("i", "j", "io", "jo", "ii", "ji", STRIP, COLUMNS)
-    out.parallel("io").vectorize("ji")
-    s["C"].compute_at("out.jo")
-    C = s["C.update"].split("i", "ir", "ii", ROWS).split("j", "jv", "jl", VECTOR)
-    C.reorder("ir", "k", "ii", "jv", "jl").unroll("ii").unroll("jv").vectorize("jl")
-    s.cache_write("C", at="C.update.ir", memory="reg")
-    s["b"].compute_root().layout(f"l j -> j//{COLUMNS} l j%{COLUMNS}").vectorize("j", VECTOR)
-    s["a"].compute_at("out.io").layout(f"i l -> i//{ROWS} l i%{ROWS}")
+    out = s["out"].split("i", "ic", "i1", STRIP).split("i1", "io", "ii", ROWS)
+    out.split("j", "jo", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR).reorder("ic", "jo", "io", "ii", "jv", "jl")
+    out.parallel("ic").unroll("ii").unroll("jv").vectorize("jl")
+    s["C"].compute_at("out.io")
+    C = s["C.update"].split("i", "ir", "ii", ROWS).split("j", "jr", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
+    C.split("k", "ko", "k1", 8).split("k1", "ku", "ki", 4).reorder("ir", "jr", "ko", "ku", "ii", "jv", "jl", "ki")
+    C.unroll("ku").unroll("ii").unroll("jv").vectorize("jl").unroll("ki")
+    s.cache_write("C", at="C.update.jr", memory="reg")
+
+    panels = s.cache_read(
+        "B", name="panels", consumers=["C.update", "columns.update"], layout=f"k j -> j//{COLUMNS} k//4 j%{COLUMNS} k%4"
+    )
+    panels.tile("k", "j", "ko", "jo", "kt", "jt", 4, COLUMNS).unroll("kt").vectorize("jt")
+    a = s["a"].compute_at("out.ic").layout(f"i l -> i//{ROWS} l//4 i%{ROWS} l%4")
+    a.split("i", "io", "it", ROWS).split("l", "lo", "lt", 4 * VECTOR).split("lt", "lv", "lq", 4)
+    a.reorder("io", "lo", "it", "lq", "lv").fuse("it", "lq", "q").unroll("q").vectorize("lv")
+
+    s["columns"].compute_root()
+    sums = s["columns.update"].split("k", "ko", "ki", 4).split("j", "jo", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
+    sums.reorder("jo", "ko", "jv", "jl", "ki").unroll("jv").vectorize("jl").unroll("ki")
+    s.cache_write("columns", at="columns.update.jo", memory="reg")
     return s
 
 
