@@ -35,7 +35,9 @@ from tilewright.schedule.state import State
 
 if TYPE_CHECKING:
     from tilewright.codegen.explain import Explanation
+    from tilewright.codegen.jit import Library
     from tilewright.codegen.lower import Lowered
+    from tilewright.codegen.profile import Clocked, Profile
     from tilewright.schedule.registers import Registers
     from tilewright.schedule.report import Report
     from tilewright.schedule.schedule import Schedule
@@ -84,6 +86,7 @@ class Compiled:
         self._debug, self._located = debug, located
         self._promises = tuple(assumptions(pipeline)) if debug else ()  # what is checked while the kernel runs
         self._variants: dict[tuple, Variant] = {}
+        self._clocked: dict[tuple, Clocked] = {}  # variants that are profiled
         self._lock = threading.Lock()
         self.layouts, self.given = layouts, {n: m for n, m in layouts.items() if n in given}
         self._giving: Callable[[frozenset[str]], Compiled] | None = giving
@@ -163,6 +166,20 @@ class Compiled:
         ready = self._ready(args, out, sizes, kwargs) if args or kwargs else None
         return explain(self, ready)
 
+    def profile(
+        self, *args: Any, out: Any = None, sizes: Any = None, seconds: float = 0.5, **kwargs: Any
+    ) -> Profile:  # fmt: skip
+        """Where the time goes: seconds of every stage of a call, its own alone, and how often it is entered.
+
+        The kernel, in a form that reads the processor's clock, and the kernel itself run in turns on these arguments, on
+        one thread, for some `seconds`; the fastest runs count. Arrays hold afterwards what one call leaves. Raises what
+        the call itself would raise, and CompileError `compile.profile` on processors that are no x86-64.
+        """
+        from tilewright.codegen.profile import profile
+
+        kernel, ready = self._resolved(args, out, sizes, kwargs)
+        return profile(kernel, ready, seconds)
+
     @property
     def timings(self) -> dict[str, float]:
         """Seconds that each pass takes."""
@@ -209,17 +226,35 @@ class Compiled:
             made = self.build(classes, aliases)
             entry = cache.Entry(made.image, {"symbol": made.symbol, "kernel": self.pipeline.name, "mode": self.mode})
             cache.put(name, entry)
-        symbol = entry.meta["symbol"]
+        library, keep = self._linked(entry.image, entry.meta["symbol"])
+        return Variant(library.address(entry.meta["symbol"]), keep, entry.meta)
+
+    def _linked(self, image: bytes, symbol: str) -> tuple[Library, Any]:
+        """An object of this kernel, loaded with the user's functions that it calls, and what keeps it all alive."""
         callbacks = stages.Callbacks(self.pipeline)
-        library = load(entry.image, (symbol,), {**externs.addresses(self.pipeline), **callbacks.addresses})
-        return Variant(library.address(symbol), (library, callbacks), entry.meta)
+        library = load(image, (symbol,), {**externs.addresses(self.pipeline), **callbacks.addresses})
+        return library, (library, callbacks)
 
     def build(self, classes: Classes | None = None, aliases: frozenset[frozenset[str]] = frozenset()) -> Build:
         """Lower, emit and optimise (without the cache)."""
-        from tilewright.codegen.emit import emit  # a warm process needs neither
+        from tilewright.codegen.emit import emit  # a warm process does not need it
+
+        lowered = self._lowered(classes or self._default)
+        start = time.perf_counter()
+        text = emit(lowered.program, aliases=aliases)
+        middle = time.perf_counter()
+        image = self._machine_code(text)
+        done = time.perf_counter()
+        timings = {**lowered.timings, "emit": middle - start, "machine code": done - middle}
+        return Build(lowered, text, image, lowered.program.symbol, timings)
+
+    def _machine_code(self, text: str) -> bytes:
+        known = (*externs.symbols(self.pipeline), *stages.symbols(self.pipeline))
+        return target.optimize_and_emit(text, extra_symbols=known)
+
+    def _lowered(self, classes: Classes) -> Lowered:
         from tilewright.codegen.lower import Request, lower
 
-        classes = classes or self._default
         symbol = abi.symbol(self.pipeline.name, "|".join((self.pipeline.digest, self._identity, self.mode, *classes)))
         state = self._make_state()
         if dict(state.given) != dict(self.given):
@@ -228,17 +263,9 @@ class Compiled:
                 where=user_location(), hint="compile it by kernel.compile(schedule)",
             )  # fmt: skip
         try:
-            lowered = lower(Request(state, self.mode, symbol, classes, bool(self._promises), covered=self._debug))
+            return lower(Request(state, self.mode, symbol, classes, bool(self._promises), covered=self._debug))
         except ScheduleError as e:
             raise self._located(e) from None
-        start = time.perf_counter()
-        text = emit(lowered.program, aliases=aliases)
-        middle = time.perf_counter()
-        known = (*externs.symbols(self.pipeline), *stages.symbols(self.pipeline))
-        image = target.optimize_and_emit(text, extra_symbols=known)
-        done = time.perf_counter()
-        timings = {**lowered.timings, "emit": middle - start, "machine code": done - middle}
-        return Build(lowered, text, image, symbol, timings)
 
     # Calling ------------------------------------------------------------------------------------------------
 
@@ -268,7 +295,7 @@ class Compiled:
             raise explained(e, self.pipeline, self.given) from None
         arrays = [bound.arrays[a.name] for a in p.arrays] + self._tables + outputs
         aliases = self._aliases(arrays)
-        variant = self._variant(tuple(map(_stride_class, arrays)), aliases)
+        variant = self._variant(tuple(map(stride_class, arrays)), aliases)
         if self._promises:
             arrays.append(np.zeros((), np.int64))  # the number of one that is broken
         return Ready(
@@ -302,13 +329,20 @@ class Compiled:
         or its own `result`. Scalars stay as they are. Raises what the call itself would raise; only requirements on
         values that lie in arrays are checked again.
         """
-        packed = any(isinstance(v, Packed) for v in (*args, *kwargs.values()))
-        kernel, given, named = resolved(self, args, {**kwargs, "sizes": sizes}) if packed else (self, args, kwargs)
-        sizes = named.pop("sizes", sizes) if packed else sizes
-        ready = kernel._ready(given, out, sizes, named)
+        kernel, ready = self._resolved(args, out, sizes, kwargs)
         context = context_for(executor, threads) if executor is not None else runtime.context(_positive(threads))
         native = None if self._promises or stages.symbols(self.pipeline) else bound_builtin(ready, context)
         return BoundCall(self.pipeline.name, ready.result, native or functools.partial(kernel._run, ready, context))
+
+    def _resolved(
+        self, args: Sequence[Any], out: Any, sizes: Any, kwargs: Mapping[str, Any]
+    ) -> tuple[Compiled, Ready]:  # fmt: skip
+        """The form of the kernel for these arguments, some of them packed, and what it is called with."""
+        if not any(isinstance(v, Packed) for v in (*args, *kwargs.values())):
+            return self, self._ready(args, out, sizes, kwargs)
+        kernel, given, named = resolved(self, tuple(args), {**kwargs, "sizes": sizes})
+        sizes = named.pop("sizes", sizes)
+        return kernel, kernel._ready(given, out, sizes, named)
 
     # Packed inputs ------------------------------------------------------------------------------------------
 
@@ -458,7 +492,7 @@ def _check_output(name: str, dtype: np.dtype, shape: tuple[int, ...], a: Any) ->
         )  # fmt: skip
 
 
-def _stride_class(a: np.ndarray) -> str:
+def stride_class(a: np.ndarray) -> str:
     if a.flags.c_contiguous:
         return CONTIGUOUS
     if a.ndim and a.strides[-1] == a.itemsize:
@@ -509,4 +543,4 @@ def compile_schedule(p: Pipeline, schedule: Any, mode: str, keyword_only: tuple[
     return Compiled(p, text, state, mode, keyword_only, debug, layouts, given, giving, schedule.located)
 
 
-__all__ = ["Build", "Compiled", "Variant", "compile_schedule", "completed", "given_outputs", "in_order"]
+__all__ = ["Build", "Compiled", "Variant", "compile_schedule", "completed", "given_outputs", "in_order", "stride_class"]

@@ -215,7 +215,10 @@ class _Flattener:
                 if mode == "spatial":
                     mode = L.SERIAL
                 axis = n.axis if self.origins else ""
-                loop = L.For(var, ends[0], ends[1], mode, made, part="never" if axis else n.part, axis=axis)
+                stage = n.address.rpartition(".")[0]
+                loop = L.For(
+                    var, ends[0], ends[1], mode, made, part="never" if axis else n.part, axis=axis, stage=stage
+                )
                 made = self.checked((start, stop), loop, scope, facts)
                 return made if n.call is None or not self.staging else self.unit(n.address, n.call, made, scope, facts)
             case Guard(condition, then, None, True) if self.private(then, scope, facts):

@@ -8,7 +8,8 @@
     Allocate(buffer, body)                  the buffer lives while body runs; its content is undefined at first
     Prefetch(buffer, index, write)          a hint; any index is harmless
     Call(stage, number, name, out, arguments)  a function of the user's fills the views `out` (see codegen.stages)
-    Section(kind, name, body, ...)          what a simulated machine does as one thing (see codegen.sections)
+    Section(kind, name, body, ...)          what a simulated machine does as one thing (see codegen.sections), or what is
+                                            timed (see codegen.timed)
     Turn(buffer, slot, body)                while body runs, it uses this slot of a ring
 
 Expressions here are nodes with these leaves: var (loop variables), size, scalar, const, and
@@ -35,7 +36,8 @@ from tilewright.lang.pipeline import ScalarParam
 from tilewright.lang.types import DType
 
 SERIAL, PARALLEL, UNROLL, VECTORIZE = "serial", "parallel", "unroll", "vectorize"
-COPY, COMPUTE, HAND, UNIT = "copy", "compute", "hand", "unit"  # kinds of sections
+COPY, COMPUTE, HAND, UNIT = "copy", "compute", "hand", "unit"  # kinds of sections of programs for a machine
+TIMED = "timed"  # and of kernels that are profiled
 ZERO = integer(0)
 
 
@@ -91,7 +93,8 @@ class For(Stmt):
     """`work` (of a parallel loop): about how many cycles one iteration takes, an index node known before the loop.
     `part`: whether loop partitioning may, must or must not deal with it (auto | always | never). `axis`: along which axis
     of the machine's array its iterations lie (simulated programs only; the loop itself is serial). `number` counts the
-    loops of a simulated program before they are parted."""
+    loops of a simulated program before they are parted. `stage`: whose loop it is, as a schedule names it ("" where no
+    schedule does: hints, copies of registers)."""
 
     var: Node
     start: Node
@@ -102,6 +105,7 @@ class For(Stmt):
     part: str = "auto"
     axis: str = ""
     number: int = -1
+    stage: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -233,7 +237,8 @@ class Turn(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Section(Stmt):
-    """What a simulated machine does as one thing; it computes what its body does. Native programs have none.
+    """What a simulated machine does as one thing; it computes what its body does. Native programs have none, but for
+    what is `timed` of those that are profiled: all that stage `name` does at a time.
 
     `kind`: a `copy` between two memories by the DMA engine `engine`, all that cores `compute` between copies, a call of
     the machine's `unit`; inside of what is computed, a copy by `hand` that no engine can do, and `reason` says why.

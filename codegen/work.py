@@ -1,7 +1,7 @@
 """How much one iteration of a parallel loop does, so that short loops don't wake other threads.
 
 An estimate in about processor cycles: operations times trip counts, a vector loop counts an eighth of its lanes.
-It decides nothing but who runs the iterations.
+It decides nothing but who runs the iterations, and what is worth timing (see `timed`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ def annotate(s: L.Stmt) -> L.Stmt:
         case L.For() | L.Section() | L.Turn():
             return replace(s, body=annotate(s.body))
     return s
+
+
+def cycles(s: L.Stmt) -> int | None:
+    """About how many a statement takes, where its loops are constant."""
+    if any(simplify.sub(t.stop, t.start).op != "const" for t in L.walk(s) if isinstance(t, L.For)):
+        return None
+    found = _work(s, ())
+    return found.attr if found.op == "const" else None
 
 
 Loops = tuple[tuple[Node, Interval], ...]

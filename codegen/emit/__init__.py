@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.codegen.emit.clock import clock_layout
 from tilewright.codegen.emit.counters import Tally, counter_count, counter_layout, decode_counters
 from tilewright.codegen.emit.driven import Driver
 from tilewright.codegen.emit.function import emit_program
@@ -14,6 +15,7 @@ __all__ = [
     "RECORD_HEAD",
     "Driver",
     "Tally",
+    "clock_layout",
     "counter_count",
     "counter_layout",
     "decode_counters",
@@ -36,7 +38,7 @@ def emit(
     `aliases` are pairs of buffer names that may share memory; all others are promised not to overlap where one of
     them is written. With `instrument` the kernel takes one more data pointer, to its counters (`counter_layout`),
     and runs parallel loops serially; its accesses go into a `driver` (see `driven`). Raises CompileError for what the
-    back end can't do.
+    back end can't do. A program with timed sections takes a pointer to its clock (`clock_layout`) after those of data.
 
     With a `ledger`, what the kernel does is written down there as well, and its counters are those of the ledger.
     """

@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright.codegen.abi import FIRST_REQUIREMENT
 from tilewright.codegen.emit.builder import value_type
+from tilewright.codegen.emit.clock import CLOCK
 from tilewright.codegen.emit.counters import COUNTERS
 from tilewright.codegen.emit.driven import DRIVER, base_position, define_driver
 from tilewright.codegen.emit.ledger import ARENAS
@@ -34,7 +35,7 @@ class Entry(Region):
         program = self.shared.program
         if key == "context":
             return "%context"
-        if key == COUNTERS:
+        if key in (COUNTERS, CLOCK):
             return self._element("ptr", "%data", len(program.arguments))
         if key == RECORD:
             return self._element("ptr", "%data", len(program.arguments) + 1)

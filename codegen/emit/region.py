@@ -80,6 +80,7 @@ class Shared:
     recorded: Any = None  # what is recorded of an instrumented kernel, see `recorder`
     driver: Any = None  # what its accesses go into, see `driven`
     ledger: Any = None  # what it does is written down there if it runs on a machine, see `ledger`
+    clock: Any = None  # of kernels that are profiled, see `clock`
 
     def __post_init__(self) -> None:
         statements = list(walk(self.program.body))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.codegen.emit import memory
 from tilewright.codegen.emit.builder import loop_label, memory_type
 from tilewright.codegen.emit.calls import emit_call
+from tilewright.codegen.emit.clock import timed
 from tilewright.codegen.emit.conditions import both, here, meaning, means, negated, opposite, some_lane
 from tilewright.codegen.emit.counters import count_live, count_point
 from tilewright.codegen.emit.dots import emit_dot, find_dot
@@ -28,6 +29,7 @@ from tilewright.codegen.emit.values import prepare, scalar, value
 from tilewright.codegen.loops import (
     PARALLEL,
     SERIAL,
+    TIMED,
     VECTORIZE,
     Allocate,
     Block,
@@ -66,7 +68,9 @@ def emit_statement(r: Region, s: Stmt) -> None:
                     emit_statement(r, t)
                 s = s.statements[-1]
             elif isinstance(s, (Section, Turn)):
-                if isinstance(s, Section) and r.shared.ledger is not None:
+                if isinstance(s, Section) and s.kind == TIMED:
+                    opened.enter_context(timed(r, s.name))
+                elif isinstance(s, Section) and r.shared.ledger is not None:
                     opened.enter_context(r.shared.ledger.in_section(r, s))
                 s = s.body
             elif isinstance(s, Allocate):
