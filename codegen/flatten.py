@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.extents import ranges_of, span
 from tilewright.codegen.needs import ALWAYS, Need, Needs
 from tilewright.codegen.operations import operations
 from tilewright.codegen.places import (
@@ -65,7 +66,8 @@ def spread_of(tensor: Tensor, component: int, body: NestNode, seen: frozenset[Ke
     one that is, is spread like that one."""
     key, seen = (tensor, component), seen | {(tensor, component)}
     found: set[tuple[L.Spread, ...] | None] = set()
-    reaches: list[tuple[int | None, ...]] = []
+    used: list[tuple[list[Mapping[Node, int]], tuple[LoopNode, ...]]] = []
+    filled: set[Node] = set()  # variables of the loops in which copies of all parts together stand
     partners: dict[Key, None] = {}
     stack: list[tuple[NestNode, tuple[LoopNode, ...], Mapping[Node, Node]]] = [(body, (), {})]
     while stack:
@@ -82,8 +84,11 @@ def spread_of(tensor: Tensor, component: int, body: NestNode, seen: frozenset[Ke
                 for at in uses:
                     forms = [simplify.linear(i)[0] for i in ir.substitute(at, moved)]
                     found.add(_moves(forms, array))
-                    reaches.append(tuple(_reach(form, loops) for form in forms))
-            elif any(m in n.values and m.args == n.indices for m in loads):
+                    used.append((forms, loops))
+                continue
+            if uses:
+                filled |= {x.var for x in loops}
+            if any(m in n.values and m.args == n.indices for m in loads):
                 partners[(n.tensor, component)] = None
             elif n.tensor is tensor and len(n.values) > component and n.values[component].op == "load":
                 partners.update({n.values[component].attr: None} if n.values[component].args == n.indices else {})
@@ -94,6 +99,7 @@ def spread_of(tensor: Tensor, component: int, body: NestNode, seen: frozenset[Ke
     spread = (found.pop() or ()) if len(found) == 1 else ()
     if not spread:
         return (), ()
+    reaches = [[_reach(f, tuple(x for x in loops if x.var not in filled)) for f in forms] for forms, loops in used]
     return spread, tuple(None if None in r else max(x for x in r if x is not None) for r in zip(*reaches, strict=True))
 
 
@@ -111,16 +117,20 @@ def _moves(forms: list[Mapping[Node, int]], array: tuple[LoopNode, ...]) -> tupl
 
 def _reach(form: Mapping[Node, int], loops: tuple[LoopNode, ...]) -> int | None:
     """How many points an index runs over with the loops around that are not spatial, at most."""
-    total = 1
+    total, known = 1, ranges_of(loops)
     for x in loops:
         c = form.get(x.var, 0)
+        if c and x.mode == "vectorize":
+            return None  # lanes of a copy, of which some may be off
         if c and x.mode != "spatial":
-            n = _trips(x)
+            n, found = _trips(x), span(simplify.sub(x.stop, x.start), known)
+            if found is not None:
+                n = found[1] if n is None else min(n, found[1])
             if n is None:
                 return None
-            total += abs(c) * (n - 1)
-    known = {x.var for x in loops}
-    return None if any(atom.op != "var" and known & set(ir.leaves((atom,), "var")) for atom in form) else total
+            total += abs(c) * max(0, n - 1)
+    around = {x.var for x in loops}
+    return None if any(atom.op != "var" and around & set(ir.leaves((atom,), "var")) for atom in form) else total
 
 
 def _trips(x: LoopNode) -> int | None:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from tilewright.codegen import loops as L
 from tilewright.codegen.emit.conditions import means
 from tilewright.codegen.emit.region import Region
+from tilewright.codegen.extents import ranges_of, span
 from tilewright.codegen.sharing import Lane, distinct, merged, rows
 from tilewright.hw.errors import SimulationError
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import Node, integer
-from tilewright.schedule.ranges import spread
 
 if TYPE_CHECKING:
     from tilewright.codegen.emit.ledger import Key, Ledger
@@ -71,7 +71,7 @@ def spread_box(
     origin, extents = whole[:half], whole[half:]
     own = own_axes(ledger, b)
     inside = _inside(ledger, elements)
-    known = _ranges(ledger.loops)
+    known = ranges_of(ledger.loops)
     extents = tuple(_constant(e, known) for e in extents)
     mine = [x for x in inside if x.axis in own]
     others = [x for x in inside if x.axis not in own]
@@ -96,7 +96,7 @@ def together(
     b = keys[0].buffer
     assert b is not None
     half = len(whole) // 2
-    known = _ranges(ledger.loops)
+    known = ranges_of(ledger.loops)
     extents = tuple(_constant(e, known) for e in whole[half:])
     parts = [_Axis(a, e, None) for a, e in enumerate(extents)]
     try:
@@ -122,35 +122,9 @@ def _count(
     ledger.product(r, keys[1], found, [scalar(r, e) for e in found], mask)
 
 
-def _ranges(loops: Sequence[L.For]) -> dict[Node, tuple[int, int]]:
-    """The least and the largest values of the variables of loops, as far as they are constants."""
-    known: dict[Node, tuple[int, int]] = {}
-    for s in loops:
-        first, stop = _span(s.start, known), _span(s.stop, known)
-        if first and stop:
-            known[s.var] = first[0], max(first[0], stop[1] - 1)
-    return known
-
-
 def _constant(e: Node, known: Mapping[Node, tuple[int, int]]) -> Node:
-    found = _span(e, known)
+    found = span(e, known)
     return integer(found[0]) if found and found[0] == found[1] else e
-
-
-def _span(n: Node, known: Mapping[Node, tuple[int, int]]) -> tuple[int, int] | None:
-    """Constants between which an expression is: the least and the largest one."""
-    for op, pick in (("max", max), ("min", min)):
-        terms = spread(n, op)
-        if len(terms) > 1:
-            found = [_span(t, known) for t in terms]
-            if any(x is None for x in found):
-                return None
-            return pick(x[0] for x in found if x), pick(x[1] for x in found if x)
-    coefs, rest = simplify.linear(n)
-    if any(atom not in known for atom in coefs):
-        return None
-    ends = [sorted(c * x for x in known[atom]) for atom, c in coefs.items()]
-    return rest + sum(lo for lo, _ in ends), rest + sum(hi for _, hi in ends)
 
 
 class _Axis:
@@ -173,7 +147,11 @@ class _Axis:
                 elements, "a part of its window is copied while elements of the array want parts of their own"
             )
         reach = elements.reach[axis]
-        return _Axis(axis, extent, reach and reach + sum(abs(x.steps[axis]) * (x.count - 1) for x in shared))
+        if reach is not None:
+            reach += sum(abs(x.steps[axis]) * (x.count - 1) for x in shared)
+        elif most is not None:
+            reach = most - sum(abs(x.steps[axis]) * (x.count - 1) for x in inside)
+        return _Axis(axis, extent, reach)
 
     def hull(self, steps: Sequence[int], counts: Sequence[int]) -> bool:
         """Whether elements want all of the box together."""

@@ -116,6 +116,10 @@ def test_sums_that_are_whole_in_several_memories(levels):
         Level("dram", (("p", 3),), (("c", 3),)), Level("l2", (), (("c", 2),)),
         Level("l1", (("c", 3), ("k", 3))), Level("rf", (("k", 2), ("r", 3))),
     ),
+    (  # weights whose copies are vectors of which some lanes are off
+        Level("dram", (("s", 3), ("p", 3))), Level("l2", (), (("s", 2),)), Level("l1", (("s", 2),), (("r", 2), ("k", 3))),
+        Level("rf", (), keeps="WI"),
+    ),
     (  # sums that elements have whole in two memories
         Level("dram", (("s", 2),), (("c", 2),)), Level("l2", (), (("s", 2), ("r", 2)), keeps="W"),
         Level("l1"), Level("rf", (("p", 2), ("q", 3))),
