@@ -66,7 +66,7 @@ def spread_of(tensor: Tensor, component: int, body: NestNode, seen: frozenset[Ke
     one that is, is spread like that one."""
     key, seen = (tensor, component), seen | {(tensor, component)}
     found: set[tuple[L.Spread, ...] | None] = set()
-    used: list[tuple[list[Mapping[Node, int]], tuple[LoopNode, ...]]] = []
+    used: list[tuple[list[dict[Node, int]], tuple[LoopNode, ...]]] = []
     filled: set[Node] = set()  # variables of the loops in which copies of all parts together stand
     partners: dict[Key, None] = {}
     stack: list[tuple[NestNode, tuple[LoopNode, ...], Mapping[Node, Node]]] = [(body, (), {})]
@@ -103,7 +103,7 @@ def spread_of(tensor: Tensor, component: int, body: NestNode, seen: frozenset[Ke
     return spread, tuple(None if None in r else max(x for x in r if x is not None) for r in zip(*reaches, strict=True))
 
 
-def _moves(forms: list[Mapping[Node, int]], array: tuple[LoopNode, ...]) -> tuple[L.Spread, ...] | None:
+def _moves(forms: list[dict[Node, int]], array: tuple[LoopNode, ...]) -> tuple[L.Spread, ...] | None:
     if any(x.var in ir.leaves((atom,), "var") for f in forms for atom in f if atom.op != "var" for x in array):
         return None
     out = []

@@ -270,11 +270,12 @@ def _masked(r: Region, mask: str, s: Stmt) -> None:
     active = some_lane(r, f.any(mask, n), mask)
     f.branch(active, some, end)
     r.mask = mask
-    step = _guarded(r, some, s, end, TRUE if r.shared.ledger is None else meaning(r, active))
+    ledger = r.shared.ledger
+    step = _guarded(r, some, s, end, TRUE if ledger is None else meaning(r, active))
     r.mask = outer
     f.begin(end)
     if step is not None:
-        r.shared.ledger.branch(r, meaning(r, active), step, None)
+        ledger.branch(r, meaning(r, active), step, None)
 
 
 # memory ---------------------------------------------------------------------------------------------------------
