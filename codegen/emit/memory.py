@@ -1,7 +1,8 @@
 """Loads and stores, one element or one a lane, plain or under a mask; nothing but the elements asked for is touched.
 
 Known lane patterns become vector accesses: contiguous, reversed, and any pattern in a small window, which is read by
-full vectors inside the window and shuffled. The rest goes lane by lane. Lanes that a mask switches off read a zero
+full vectors inside the window and shuffled. What is certain to be in a short range is looked up in a register
+(`lookup`). The rest goes lane by lane. Lanes that a mask switches off read a zero
 constant or write to a scratch slot, chosen by address, so that no branch is needed.
 """
 
@@ -13,6 +14,7 @@ from tilewright.codegen.emit.conditions import some_lane
 from tilewright.codegen.emit.counters import LOADS, STORES, count
 from tilewright.codegen.emit.driven import drive
 from tilewright.codegen.emit.index import Access, address, alignment, constant_step, lane_addresses, window
+from tilewright.codegen.emit.lookup import find_table, look_up
 from tilewright.codegen.emit.region import Region, Value
 from tilewright.codegen.loops import Buffer
 from tilewright.lang.types import DType
@@ -108,6 +110,9 @@ def _load_lanes(r: Region, b: Buffer, a: Access, mask: str | None) -> str:
         return r.f.shuffle(memory_type(b.dtype), n, x, "poison", back)
     if mask is None and (vectors := window(a, n)) is not None:
         return _load_window(r, b, a, vectors)
+    if (table := find_table(r, b, a)) is not None and r.find(r.key(table.size)) is not None:
+        x = look_up(r, b, a, table)
+        return x if mask is None else r.f.select(n, mask, shaped(memory_type(b.dtype), n), x, "zeroinitializer")
     return _load_scattered(r, b, a, mask)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.codegen.emit import memory, ops
+from tilewright.codegen.emit import lookup, memory, ops
 from tilewright.codegen.emit.builder import constant, lane_constant, shaped, splat, value_type
 from tilewright.codegen.emit.conditions import both, means, same
 from tilewright.codegen.emit.index import Access, access, lane_vector, resolve, uniform_value
@@ -74,10 +74,10 @@ def _needs(r: Region, n: Node) -> tuple[Access | None, tuple[Node, ...]]:
     op = n.op
     if op == "load":
         a = access(r, n.args[0])
-        return a, a.needs
+        return a, lookup.needs(r, n.attr[0], a)
     if op == "load_if":
         a = access(r, n.args[1])
-        return a, (n.args[0], *a.needs)
+        return a, (n.args[0], *lookup.needs(r, n.attr[0], a))
     if n.dtype is index:
         if op == "add" or (op == "mul" and n.args[1].op == "const") or (op == "var" and n in r.env):
             a = access(r, n)
