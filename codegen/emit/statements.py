@@ -274,7 +274,7 @@ def _masked(r: Region, mask: str, s: Stmt) -> None:
     step = _guarded(r, some, s, end, TRUE if ledger is None else meaning(r, active))
     r.mask = outer
     f.begin(end)
-    if step is not None:
+    if step is not None and ledger is not None:
         ledger.branch(r, meaning(r, active), step, None)
 
 
