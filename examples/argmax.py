@@ -36,7 +36,7 @@ def expert():
     s = argmax.schedule()
     s["winner"].parallel("i")
     s["best"].compute_at("winner.i")
-    s["best.update"].vectorize("k", 4 * VECTOR)
+    s["best.update"].vectorize("k", 8 * VECTOR)
     return s
 
 

@@ -120,7 +120,7 @@ def loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builder
     elif form.kind == "tile":
         _tile(s, address, d, form, at_root, registers, b)
     elif form.kind == "lanes":
-        _lanes(s, address, d, at_root, group.block if group is not None else _BLOCK)
+        _lanes(s, address, d, at_root, group.block if group is not None else _BLOCK, registers)
     elif at_root:
         _parallel(s, address, d)
 
@@ -389,7 +389,7 @@ def _rows(
     apply(s, "cache_write", "", (address.split(".")[0],), at=f"{address}.{v}_o")
 
 
-def _lanes(s: Schedule, address: str, d: Definition, at_root: bool, points: int) -> None:
+def _lanes(s: Schedule, address: str, d: Definition, at_root: bool, points: int, registers: Registers) -> None:
     """A reduction along contiguous data: in lanes, and for sums in blocks that combine pairwise.
 
     `points`: a block that it is limited to (online), which is not divided further.
@@ -399,7 +399,11 @@ def _lanes(s: Schedule, address: str, d: Definition, at_root: bool, points: int)
     k = rvar.attr[1]
     if at_root and d.pure_vars:
         _parallel(s, address, d)
-    lanes = min(_LANES_BYTES // _bytes(d), points)
+    lanes = _LANES_BYTES // _bytes(d)
+    state = sum(t.bytes for t in reduction.dtypes)
+    if state and reduction.exact and 2 * lanes * state <= registers.count * registers.width // 2:
+        lanes *= 2  # pairs with an index: the bits are the same for any number
+    lanes = min(lanes, points)
     if reduction.operator == "add" and not reduction.exact and points >= _BLOCK:
         apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_BLOCK)
         before = set(s.state.funcs)

@@ -103,7 +103,8 @@ def match_pair(d: Definition, best: Node, at: Node) -> Pair | None:
     if order.unseen not in ("", LOWEST) and not _natural(d, index, casts):
         return None  # an index below 0 would count as nothing seen
     start = (ir.const(identity("max" if order.top else "min", t), t.compute), ir.const(LOWEST, types.i64))
-    inside = replace(order, unseen="" if order.unseen == "" else LOWEST)
+    first = _first_point(d, index) if order.strict and order.unseen != "" else None
+    inside = replace(order, unseen="" if order.unseen == "" or first is not None else LOWEST)
 
     def steps(mine: Values) -> Values:
         return _chosen(inside, (v, cast_node(index, types.i64)), mine)
@@ -116,13 +117,33 @@ def match_pair(d: Definition, best: Node, at: Node) -> Pair | None:
 
     def merge(mine: Values, theirs: Values) -> Values:
         (x, i), (y, j) = (tuple(map(wrap, p)) for p in (mine, theirs))
+        if first is not None:
+            some, at = first
+            j = expr.select(wrap(some) & (j == LOWEST), wrap(at), j)
         takes = (j > LOWEST) & order.takes(y, j, x, wrap(cast_node(i.node, types.i64)))
-        narrowed = theirs[1]
+        narrowed = j.node
         for c in reversed(casts):
             narrowed = cast_node(narrowed, c)
         return expr.select(takes, y, x).node, expr.select(takes, wrap(narrowed), i).node
 
     return Pair(order.top, (t, types.i64), start, steps, combine, merge, True, True)
+
+
+def _first_point(d: Definition, index: Node) -> tuple[Node, Node] | None:
+    """Whether a domain has points, and the index of its first one, where they are the same for all of them.
+
+    Where no point is better than the identity all are equal to it, and the first one counts: partial results need not
+    ask at each step whether they have seen any. None where only data or variables of the Func say which point is first.
+    """
+    assert d.rdom is not None
+    ends = [n for r in d.rdom.ranges.values() for n in r]
+    if d.predicates or any(n.op in ("var", "load") for n in ir.postorder((index, *ends))):
+        return None
+    some = ir.TRUE
+    for start, stop in d.rdom.ranges.values():
+        some = simplify.conjunction(some, simplify.compare("lt", start, stop))
+    (first,) = ir.substitute((index,), {d.rdom.rvar(n): start for n, (start, _) in d.rdom.ranges.items()})
+    return some, cast_node(first, types.i64)
 
 
 def _by_index(d: Definition, v: Node, k: Node, order: Order, t: DType, narrow: DType) -> Pair | None:
