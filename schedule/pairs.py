@@ -6,6 +6,7 @@ as a disjunction of what is known to be an order:
     v > best, v < best, v >= best, v <= best    either operand first; with integers also negated, or with the arms
                                                 of both selects exchanged, or the value as maximum(best, v)
     (v != v) & (best == best)                   with > and <: the first NaN wins (and stays)
+    ~(v <= best) & (best == best)               the same as both: a better number or the first NaN
     v != v                                      with >= and <=: the last NaN wins
     at < 0, at == -1                            nothing was seen so far (the lowest i64 is in partial results)
     (v == best) & (k < at)                      equal values: the smaller index wins (or the larger one, k > at)
@@ -47,8 +48,9 @@ class Order:
 
     def better(self, v: Expr, best: Expr) -> Expr:
         """v is strictly better than best."""
-        wins = v > best if self.top else v < best
-        return wins | ((v != v) & (best == best)) if self.nan else wins
+        if self.nan:  # one comparison less than a better number, or NaN where there was a number
+            return ~(v <= best if self.top else v >= best) & (best == best)
+        return v > best if self.top else v < best
 
     def equal(self, v: Expr, best: Expr) -> Expr:
         same = v == best
@@ -216,6 +218,8 @@ def _order(c: Node, v: Node, k: Node, best: Node, at: Node, negated: bool) -> Or
             nan = "last"
         elif part.op == "and" and not nan and _first_nan(part, v, best):
             nan = "first"
+        elif part.op == "and" and not nan and order is None and (said := _better_or_nan(part, v, best)) is not None:
+            order, nan = said, "first"
         elif part.op == "and" and not tie:
             tie = _tie(part, v, k, best, at)
             if not tie:
@@ -261,9 +265,24 @@ def _unequal(n: Node, v: Node) -> bool:
 
 def _first_nan(n: Node, v: Node, best: Node) -> bool:
     """v is NaN and best is none."""
+    other = _where_number(n, best)
+    return other is not None and _unequal(other, v)
+
+
+def _better_or_nan(n: Node, v: Node, best: Node) -> Order | None:
+    """best is a number, and v is NaN or better: not (v <= best)."""
+    other = _where_number(n, best)
+    if other is None or other.op != "not" or not v.dtype.is_float:
+        return None
+    found = _compared(other.args[0], v, best)
+    return None if found is None or found.strict else Order(not found.top, True)
+
+
+def _where_number(n: Node, best: Node) -> Node | None:
+    """What else a condition asks for than that best is a number."""
     parts = ir.spread(n, "and")
-    number = [p for p in parts if (p.op == "eq" and p.args == (best, best)) or _is_not_nan(p, best)]
-    return len(parts) == 2 and len(number) == 1 and any(_unequal(p, v) for p in parts)
+    other = [p for p in parts if not (p.op == "eq" and p.args == (best, best)) and not _is_not_nan(p, best)]
+    return other[0] if len(parts) == 2 and len(other) == 1 else None
 
 
 def _is_not_nan(n: Node, best: Node) -> bool:

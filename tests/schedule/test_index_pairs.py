@@ -111,6 +111,7 @@ ATOMS = {
     "v != v": lambda v, k, best, at: v != v,
     "first nan": lambda v, k, best, at: (v != v) & (best == best),
     "first nan again": lambda v, k, best, at: ~(best != best) & (v != v),
+    "better or nan": lambda v, k, best, at: ~(v <= best) & (best == best),
     "at < 0": lambda v, k, best, at: at < 0,
     "at == -1": lambda v, k, best, at: at == -1,
     "k < at": lambda v, k, best, at: (v == best) & (k < at),
@@ -187,7 +188,7 @@ KNOWN = {
     "floats": [
         ("v > best",), ("best < v",), ("v >= best",), ("best <= v",), ("v < best",), ("best >= v",),
         ("v > best", "first nan"), ("first nan again", "best < v"), ("v >= best", "v != v"), ("best >= v", "v != v"),
-        ("at < 0", "v > best", "first nan"), ("at == -1", "v >= best", "v != v"),
+        ("at < 0", "v > best", "first nan"), ("at < 0", "better or nan"), ("at == -1", "v >= best", "v != v"),
         ("v > best", "k < at"), ("at < k", "best < v"), ("v < best", "k < at"),
     ],
     "integers": [
