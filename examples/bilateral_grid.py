@@ -81,7 +81,7 @@ def expert():
         s[stage].layout("y z x -> y x z").pad("z", 16)
     for stage in ("grid.init", *blurs, "row"):
         s[stage].reorder("y", "x", "z").vectorize("z", VECTOR)
-    s["grid.update"].reorder("y", "ry", "rx", "x").unroll("x", 8)
+    s["grid.update"].split("x", "x", "cell", 8).reorder("y", "x", "ry", "rx", "cell").unroll("cell")
     for stage in ("grid.init", "grid.update", *blurs):
         s[stage].parallel("y")
     return s

@@ -37,9 +37,9 @@ def by_strips():
 
 
 def expert():
-    """Threads by strips, and in a strip four histograms in turn: equal neighbours don't wait for each other."""
+    """Threads by strips, and in a strip eight histograms in turn: equal neighbours don't wait for each other."""
     s = by_strips()
-    s["count_strip.update[0]"].split("x", "xo", "lane", 4).rfactor("lane", "turn").parallel("strip")
+    s["count_strip.update[0]"].split("x", "xo", "lane", 8).rfactor("lane", "turn").parallel("strip")
     s["turn"].compute_at("count_strip.update[0].strip")
     s["turn.update[0]"].unroll("lane")
     return s

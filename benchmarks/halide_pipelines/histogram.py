@@ -13,10 +13,10 @@ def pipeline():
     count.bound(b, 0, 256)
 
     def schedule():
-        """Four histograms in turns, so that equal neighbours don't wait for each other."""
+        """Eight histograms in turns, so that equal neighbours don't wait for each other."""
         outer, turn, u = hl.RVar("outer"), hl.RVar("turn"), hl.Var("u")
         count.vectorize(b, 16)
-        partial = count.update().split(r.x, outer, turn, 4).rfactor([(turn, u)])
+        partial = count.update().split(r.x, outer, turn, 8).rfactor([(turn, u)])
         partial.compute_root().vectorize(b, 16)
         partial.update().reorder(u, outer, r.y).unroll(u)
         count.update()
