@@ -14,8 +14,10 @@ import tilewright as tw
 from tilewright import testing
 
 B, H, G, N, D = tw.sizes("B H G N D")  # sequences, heads of the cache, queries a head, room, numbers a head
-VECTOR = tw.host_registers().width // 4
-KEYS = 16 * VECTOR  # in a block
+REGISTERS = tw.host_registers()
+VECTOR = REGISTERS.width // 4
+WIDE = REGISTERS.count // 4 * VECTOR  # of a row of values at a time: with two queries, half of all registers
+KEYS = 32 * VECTOR  # in a block
 LOG2_E = 1.4426950408889634
 
 
@@ -59,7 +61,7 @@ def by_heads():
 
 
 def expert():
-    """Blocks of keys and values, each read once for all queries of a head, in one pass; sums in a tile of registers."""
+    """Blocks of keys and values, each read once for all queries of a head, in one pass; rows are read from end to end."""
     s = decode_step.schedule()
     s["out"].parallel("h").vectorize("d", VECTOR)
     for f in ("sums", "total", "largest"):
@@ -68,7 +70,9 @@ def expert():
     s["weight"].compute_at("k_b").vectorize("j", VECTOR)
     s["score"].compute_at("k_b")
     s["score.update"].reorder("b", "h", "j", "g", "e").vectorize("e", VECTOR)
-    sums = s["sums.update"].split("g", "go", "gi", 4).split("d", "do", "dt", 4 * VECTOR).split("dt", "du", "dv", VECTOR)
+    for f in ("largest", "total"):
+        s[f"{f}.update"].vectorize("k", 4 * VECTOR)
+    sums = s["sums.update"].split("g", "go", "gi", 2).split("d", "do", "dt", WIDE).split("dt", "du", "dv", VECTOR)
     sums.reorder("b", "h", "go", "do", "k", "gi", "du", "dv").unroll("gi").unroll("du").vectorize("dv")
     s.cache_write("sums", at="sums.update.do", memory="reg")
     return s

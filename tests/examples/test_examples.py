@@ -22,7 +22,7 @@ SMALL: dict[str, dict[str, int]] = {
     "blur": {"rows": 45},
     "conv1d": {"N": 3000, "K": 17},
     "conv_layer": {"B": 2, "size": 17, "CI": 5, "CO": 35},
-    "decode_step": {"B": 2, "H": 2, "G": 3, "N": 270, "D": 20},
+    "decode_step": {"B": 2, "H": 2, "G": 3, "N": 530, "D": 20},
     "elementwise": {"N": 70_003},
     "equalise": {"rows": 70},
     "fft": {"B": 11, "length": 32},
