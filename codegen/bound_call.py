@@ -49,7 +49,7 @@ class BoundCall:
     def __init__(self, name: str, result: Any, run: Callable[[], Any]):
         self._name, self.result = name, result
         # a builtin as a class attribute does not bind: calling the object goes straight to it
-        self.__class__ = type("BoundCall", (BoundCall,), {"__call__": staticmethod(run)})
+        self.__class__ = type("BoundCall", (BoundCall,), {"__call__": staticmethod(run)})  # type: ignore[assignment]
 
     def __call__(self) -> Any:  # replaced per object, see __init__
         raise NotImplementedError

@@ -97,7 +97,9 @@ def _take(block: _Block, line: str) -> None:
 
 
 def _loop(function: str, header: _Block, lines: list[str], names: Mapping[str, str]) -> InnerLoop:
-    counts = dict.fromkeys(("fused", "vector", "scalar", "spills", "reloads", "gathers", "inserts", "divisions"), 0)
+    counts: dict[str, int] = dict.fromkeys(
+        ("fused", "vector", "scalar", "spills", "reloads", "gathers", "inserts", "divisions"), 0
+    )
     bits, calls = 0, []
     for line in lines:
         mnemonic, _, rest = line.partition("\t")

@@ -6,7 +6,7 @@ Only type `index` (and comparisons and selections over it) is touched: those exp
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import gcd
 
 from tilewright.lang.ir import FALSE, TRUE, Node, integer, is_const, node, postorder, spread, variables
@@ -260,15 +260,16 @@ def _plainly(n: Node) -> bool:
     return c >= 0 and all(k > 0 and all(f.op == "size" for f in _factors(t)) for t, k in coefs.items())
 
 
-def _taken_apart(n: Node) -> tuple[Callable[[Iterable[bool]], bool], list[Node]] | None:
+def _taken_apart(n: Node) -> tuple[Callable[[Iterable[bool]], bool], Iterable[Node]] | None:
     """Expressions: `n` >= 0 if all of them are, or any of them is."""
     coefs, c = _linear(n)
 
     def without(t: Node) -> Node:
         return from_linear({u: k for u, k in coefs.items() if u is not t}, c)
 
-    def terms(t: Node) -> list[Node]:
-        return [add(without(t), mul(x, integer(coefs[t]))) for x in spread(t, t.op)]
+    def terms(t: Node) -> Iterator[Node]:  # one at a time: the first often decides
+        rest, k = without(t), integer(coefs[t])
+        return (add(rest, mul(x, k)) for x in spread(t, t.op))
 
     for t, k in coefs.items():
         if t.op == ("min" if k > 0 else "max"):

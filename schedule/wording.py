@@ -114,7 +114,7 @@ class NestWriter(Writer):
         return (self._sum(plus, 0), f" {sign} ", self._sum(minus, -c))
 
 
-_MOST_TERMS = 32  # of an extreme that is written flat
+_MOST_TERMS = 8  # of an extreme that is written flat
 
 
 def _many(n: Node, op: str) -> bool:
