@@ -51,6 +51,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "snitch_matmul": {"M": 256, "N": 256, "K": 256},
     "softmax": {"M": 4096, "N": 1024},
     "stencil_chain": {"repeat": 2},
+    "transpose": {"M": 4096, "N": 4096},
     "tridiagonal": {"N": 60, "S": 50_000},
     "unsharp": {"repeat": 2},
     "wave": {"H": 2048, "W": 2048},

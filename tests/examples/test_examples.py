@@ -53,6 +53,7 @@ SMALL: dict[str, dict[str, int]] = {
     "snitch_matmul": {"M": 130, "N": 70, "K": 45},
     "softmax": {"M": 9, "N": 150},
     "stencil_chain": {"rows": 70, "columns": 100, "steps": 3},
+    "transpose": {"M": 45, "N": 300},
     "tridiagonal": {"N": 13, "S": 75},
     "unsharp": {"rows": 35},
     "wave": {"H": 135, "W": 41, "steps": 3},
