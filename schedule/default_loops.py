@@ -21,7 +21,8 @@ _LANES_BYTES = 256  # of a vectorised reduction: 64 lanes of f32
 _BLOCK = 4096  # points of a reduction between two levels of pairwise combination
 CHEAP = 4
 _CHUNK = 1 << 15  # elements a task of a one-dimensional loop
-_STRIP = 512  # elements of a row that are added up together, row by row
+_ROWS = 128  # that are added up one by one, between two levels of pairwise combination
+_STRIP = 1024  # elements of a row that are added up together, row by row
 _VECTORS = 2  # of a row of a register tile
 _ALONE = 4  # of a tile that is a single row
 
@@ -161,7 +162,7 @@ def _around_others(
 
 
 def _bytes(d: Definition, vector: Node | None = None) -> int:
-    """The largest element that a definition computes with (along `vector`)."""
+    """The largest element that a definition computes with (that varies along `vector`)."""
     nodes = list(ir.postorder(d.values))
     if vector is not None:
         varies = {vector}
@@ -169,7 +170,8 @@ def _bytes(d: Definition, vector: Node | None = None) -> int:
             if not varies.isdisjoint(n.args):
                 varies.add(n)
         nodes = [n for n in nodes if n in varies]
-    return max((n.dtype.bytes for n in nodes if n.dtype.name not in ("index", "bool")), default=1)
+    made = [n.dtype for n in nodes if n.dtype.name not in ("index", "bool")]
+    return max(t.bytes for t in (*made, *d.func.dtypes))
 
 
 def _lanes_of(d: Definition, registers: Registers) -> int:
@@ -363,7 +365,7 @@ def _rows(
     found = algebra.match(d)
     product = _reused(d, form.vector)  # with something that is the same for a whole row
     if found is not None and found.operator == "add" and not found.exact and not product and not keeps_order:
-        apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_BLOCK)
+        apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_ROWS)
         reductions[-1] = f"{k}_i"
         apply(s, "reorder", address, (*outer, f"{k}_b", *reductions, v))
         before = set(s.state.funcs)
@@ -372,6 +374,10 @@ def _rows(
         axes = [x.attr for x in s.state.funcs[partial].func.args]
         apply(s, "layout", "", (partial,), layout=f"{' '.join(axes)} -> {axes[-1]} {' '.join(axes[:-1])}")
         apply(s, "vectorize", f"{partial}.init", (v,), by=lanes)
+        for combining in s.state.stages_of(partial)[2:]:
+            order = [*outer, *(combining.definition.rdom.ranges if combining.definition.rdom is not None else ()), v]
+            apply(s, "reorder", s.state.address(combining.key), tuple(order))
+            apply(s, "vectorize", s.state.address(combining.key), (v,), by=lanes)
         apply(s, "vectorize", address, (v,), by=lanes)
         address, k, outer = f"{partial}.update[0]", f"{k}_i", [*outer, f"{k}_b"]
     if at_root:
