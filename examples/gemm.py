@@ -1,7 +1,8 @@
 """Matrix products of any shape and order: forms of one schedule for transposed operands, few rows, few columns.
 
 What stands in another order (`a.T` of NumPy) is read in squares that are transposed in registers. Where one side is so
-short that packing the other would cost more than the product, nothing is packed but the short side. Every form adds up
+short that packing the other would cost more than the product, nothing is packed but the short side, and nothing at all
+where B is small. Every form adds up
 an element in the order of `k`, so that all of them give the same bits.
 """
 
@@ -27,9 +28,10 @@ def gemm(A: tw.f32[M, K], B: tw.f32[K, N]):
 
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
-ROWS, COLUMNS = REGISTERS.count // 2 - 2, 2 * VECTOR  # a tile of registers, as in matmul.py
+ROWS, COLUMNS = min(8, REGISTERS.count // 2 - 2), 2 * VECTOR  # a tile of registers, as in matmul.py
 DEPTH = 17 * COLUMNS  # of k in a block; a bit over a half of 1024, for sizes that are a bit over 1024
 FEW = 8  # rows that share what is read once
+SMALL = 2 * (12 * COLUMNS) ** 2  # elements of a B that the second cache holds
 
 
 def transposed(copy):
@@ -53,6 +55,7 @@ def large(s, C):
     a.specialize("stride(A, 0) == 1", "columns_of_A").split("i", "io", "it", ROWS).reorder("io", "k", "it").vectorize(
         "it"
     )
+    a.tile("i", "k", "io", "ko", "it", "kt", ROWS, VECTOR).unroll("it").vectorize("kt")
     s.cache_write("C", at=f"{C.stage}.ir", memory="reg")
     s.prefetch("C", at=f"{C.stage}.ir", distance=0)
 
@@ -65,7 +68,7 @@ def few_rows(s, C, depth, vectors):
 
 
 def short_forms(s, C):
-    """Forms for few rows (of B as it stands, and transposed) and for few columns, in a vector."""
+    """Forms for few rows (of B as it stands, and transposed), for few columns, in a vector, and for a small B."""
     stream = C.specialize(f"(M <= {FEW}) & (stride(B, 1) == 1)", "few_rows")
     few_rows(s, stream, 8, 2)
     stream.reorder("io", "ko", "jo", "ki", "ii", "jv", "jl").unroll("ki")
@@ -79,9 +82,17 @@ def short_forms(s, C):
 
     narrow = C.specialize(f"N <= {VECTOR}", "few_columns")
     narrow.split("i", "io", "ii", 8).split("j", "jo", "jl", VECTOR).split("k", "ko", "ki", 8)
-    narrow.reorder("jo", "io", "ko", "ki", "ii", "jl").unroll("ki").unroll("ii").vectorize("jl")
+    narrow.reorder("jo", "io", "ko", "ki", "ii", "jl").unroll("ki").unroll("ii").vectorize("jl").partition(
+        "jo", "never"
+    )
     s.cache_read("B", at=f"{narrow.stage}.jo", name="column", layout="k j -> k j")
     s.cache_write("C", at=f"{narrow.stage}.io", memory="reg")
+
+    whole = C.specialize(f"(K * N <= {SMALL}) & (stride(B, 1) == 1)", "small")
+    whole.split("i", "io", "ii", ROWS).split("j", "jo", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
+    whole.split("k", "ko", "ki", 4).reorder("jo", "io", "ko", "ki", "ii", "jv", "jl")
+    whole.unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
+    s.cache_write("C", at=f"{whole.stage}.io", memory="reg")
 
 
 def tiled():
@@ -117,7 +128,10 @@ def check(**sizes):
     testing.check_schedules(gemm, SCHEDULES, (a, b), independent=np.float32(np.float64(a) @ np.float64(b)))
 
 
-def check_forms(orders=("nn", "nt", "tn", "tt"), shapes=((61, 70, 35), (FEW - 3, 100, 35), (61, VECTOR - 3, 35))):
+def check_forms(
+    orders=("nn", "nt", "tn", "tt"),
+    shapes=((61, 70, 35), (FEW - 3, 100, 35), (61, VECTOR - 3, 35), (13, 17 * COLUMNS, 18 * COLUMNS)),
+):
     """Every form on matrices in every order: the same bits as the default schedule."""
     plain, fast = gemm.compile(), gemm.compile(expert())
     for shape in shapes:

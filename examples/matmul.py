@@ -29,8 +29,10 @@ def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
 ROWS, COLUMNS = min(8, REGISTERS.count // 2 - 2), 2 * VECTOR
-DEPTH = 16 * COLUMNS  # of k in a block: a dozen tiles' rows of A over it fit the second cache, B the third
-SMALL = 12 * COLUMNS  # rows and columns of a B that fits the second cache as it stands
+DEPTH = (
+    17 * COLUMNS
+)  # of k in a block, a bit over half of 1024: a dozen tiles' rows of A fit the second cache, B the third
+SMALL = 2 * (12 * COLUMNS) ** 2  # elements of a B that the second cache holds as it stands
 
 
 def tiled():
@@ -60,7 +62,7 @@ def expert():
     """Blocks of A and B that fit the caches, both packed, A by transposes in registers; rows of C are fetched ahead."""
     s = matmul.schedule()
     C = s["C.update"]
-    form = C.specialize(f"(K <= {SMALL}) & (N <= {SMALL})", "small")
+    form = C.specialize(f"K * N <= {SMALL}", "small")
     small(form)
     s.cache_write("C", at=f"{form.stage}.io", memory="reg")
     C.split("j", "jc", "j1", 2048).split("k", "kc", "k1", DEPTH).split("i", "ic", "i1", 12 * ROWS)
