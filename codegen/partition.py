@@ -33,7 +33,9 @@ class Condition:
     least: Node
 
 
-Lanes = dict[Node, Interval]  # the variable of a vector loop around: what is decided holds for all lanes
+# The variables of vector loops around, and of those along an axis of a machine's array: what is decided holds for all lanes
+# and all elements, so that elements at the same iteration are in the same part of a loop.
+Lanes = dict[Node, Interval]
 
 
 def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
@@ -51,7 +53,7 @@ def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
                 c, partition(then, around), None if otherwise is None else partition(otherwise, around), versions
             )
         case L.For(var, start, stop, mode, body):
-            if mode == L.VECTORIZE:
+            if mode == L.VECTORIZE or s.axis:
                 return replace(s, body=partition(body, {**around, var: _interval(start, stop)}))
             inner = partition(body, around)
             if s.part == "never":

@@ -4,7 +4,7 @@ of schedules are those of closed forms over tiles."""
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.published.arrays import WAYS, skeleton, words
@@ -151,6 +151,8 @@ def mappings(draw, most: int = 6000) -> Mapping:
     return Mapping(tuple(levels), draw(st.integers(1, 3)))
 
 
+# a loop over q is parted where a condition moves with the array: elements at one iteration must stay in one part
+@example(Mapping((Level("m0", (("k", 3), ("q", 3)), (("q", 2), ("r", 2))), Level("m1", keeps="IO")), stride=3))
 @settings(max_examples=10)
 @given(mappings())
 def test_small_mappings(m):
