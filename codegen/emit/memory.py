@@ -212,7 +212,7 @@ def store(r: Region, b: Buffer, a: Access, value: Value, stream: bool = False) -
         _store_scattered(r, b, a, x)
 
 
-_LINE = 32  # bytes of the widest store past the caches, which wider vectors are cut into (AVX)
+_LINE = 16  # bytes of a store past the caches: NumPy aligns large arrays to no more; full lines are combined anyway
 
 
 def _streams(t: DType, n: int) -> bool:
