@@ -16,7 +16,7 @@ M, N, K = tw.sizes("M N K")
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
 ROWS, COLUMNS = min(8, REGISTERS.count // 2 - 2), 2 * VECTOR  # a tile of registers, as in matmul.py
-STRIP = 12 * ROWS
+STRIP, BLOCK = 12 * ROWS, 16 * COLUMNS  # rows of A, columns of B: what the second cache holds, and the third
 
 
 @tw.kernel
@@ -45,20 +45,22 @@ def by_stages():
 
 
 def expert():
-    """A strip of rows and a panel of columns, both packed, over all of `k` in registers; then GELU of the tile."""
+    """A block of columns at a time, packed where it stays in the cache, A packed at first; GELU of a tile of sums over
+    all of `k`."""
     s = matmul_gelu.schedule()
-    out = s["out"].split("i", "ic", "i1", STRIP).split("j", "jo", "ji", COLUMNS).split("i1", "io", "ii", ROWS)
-    out.reorder("ic", "jo", "io", "ii", "ji").parallel("ic").vectorize("ji", VECTOR)
+    out = s["out"].split("i", "ic", "i1", STRIP).split("j", "jc", "j1", BLOCK)
+    out.split("j1", "jo", "ji", COLUMNS).split("i1", "io", "ii", ROWS)
+    out.reorder("jc", "ic", "jo", "io", "ii", "ji").parallel("jc").vectorize("ji", VECTOR)
     s["C"].compute_at("out.io")
     s["C.init"].vectorize("j", VECTOR)
     C = s["C.update"].split("i", "it", "ii", ROWS).split("j", "jt", "jj", COLUMNS).split("jj", "jv", "jl", VECTOR)
     C.split("k", "ko", "ki", 4).reorder("it", "jt", "ko", "ki", "ii", "jv", "jl")
     C.unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
     s.cache_write("C", at="C.update.jt", memory="reg")
-    s.layout("B", f"k j -> j//{COLUMNS} k j%{COLUMNS}")
-    s["B_packed"].vectorize("j", VECTOR)
-    A = s.cache_read("A", at="out.ic", consumers=["C.update"], layout=f"i k -> i//{ROWS} k i%{ROWS}")
-    A.tile("i", "k", "io", "ko", "it", "kt", ROWS, VECTOR).unroll("it").vectorize("kt")
+    B = s.cache_read("B", at="out.jc", consumers=["C.update"], layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}")
+    B.vectorize("j", VECTOR)
+    s.layout("A", f"i k -> i//{ROWS} k i%{ROWS}")
+    s["A_packed"].tile("i", "k", "io", "ko", "it", "kt", ROWS, VECTOR).unroll("it").vectorize("kt")
     return s
 
 

@@ -12,7 +12,7 @@ from tilewright import testing
 
 M, K = tw.sizes("M K")
 VECTOR = tw.host_registers().width // 4
-ROWS = 4
+ROWS = 8
 
 
 @tw.kernel
@@ -34,13 +34,13 @@ def by_rows():
 
 
 def expert():
-    """Four rows at a time, eight vectors of each, all sums in registers."""
+    """Eight rows at a time, four vectors of each, all sums in registers."""
     s = matvec_int8.schedule()
     s["y"].split("i", "io", "ii", ROWS)
     s["total"].compute_at("y.io")
     s["total.update"].vectorize("k", VECTOR)
     s["total_k_v"].compute_at("y.io")
-    lanes = s["total_k_v.update[0]"].split("i", "ir", "ii", ROWS).split("k", "ko", "ki", 8)
+    lanes = s["total_k_v.update[0]"].split("i", "ir", "ii", ROWS).split("k", "ko", "ki", 4)
     lanes.reorder("ir", "ko", "ki", "ii", "k_v").unroll("ki").unroll("ii")
     s.cache_write("total_k_v", at="total_k_v.update[0].ir", memory="reg")
     return s

@@ -160,7 +160,7 @@ def gelu(m: int = 1024, n: int = 4096, k: int = 1024) -> Case:
         return run
 
     return Case(
-        ours, (peer("PyTorch, gelu(linear)", "torch", torch_gelu, 1.0),),
+        ours, (peer("PyTorch, gelu(linear)", "torch", torch_gelu, 1.0 if m >= 1024 else None),),
         close(results, partial(module.independent, a, b, bias), 1e-5),
         Work(2.0 * m * n * k, reads=a.nbytes + b.nbytes, writes=4.0 * m * n),
     )  # fmt: skip
@@ -240,6 +240,7 @@ ENTRIES = (
     entry("matvec-int8", "i8 weights, a factor a row, examples/matvec_int8.py", matvec_int8),
     entry("matvec-int4", "4-bit weights in groups of 32, examples/matvec_int4.py", matvec_int4),
     entry("gelu", "gelu(a @ b + bias), f32 1024 x 4096 of 1024, `expert` of examples/matmul_gelu.py", gelu),
+    entry("gelu-64", "the same with 64 rows", partial(gelu, 64)),
     entry("attention", "f32, 8 heads x 1024 x 64, `expert` of examples/attention.py", partial(attention, False, "expert")),
     entry("attention-causal", "the same with a causal mask", partial(attention, True, "expert")),
     entry("attention-unscheduled", "without a mask, the default schedule", partial(attention, False, None)),
