@@ -109,6 +109,8 @@ def _check_inside_vectors(state: State, stage: Stage) -> None:
     vector = next((k for k, x in enumerate(stage.loops) if x.mode == "vectorize"), None)
     if vector is None:
         return
+    if vector == len(stage.loops) - 1 and not stage.prefetches and not stage.write_caches:
+        return
     inside = {x.name for x in stage.loops[vector:]}
     name = state.loop_address(stage.key, stage.loops[vector].name)
     hint = "move the vector loop further in, or that further out"
@@ -157,6 +159,8 @@ def _check_compute(state: State, sites: Sites, fs: FuncState) -> None:
 
 def _check_store(state: State, sites: Sites, fs: FuncState) -> None:
     """A buffer lives in loops around the place where its Func is computed, and is allocated there or further out."""
+    if fs.store is None and fs.hoisted is None:
+        return
     around = sites.around(fs.func.name)
     if fs.store is not None:
         _check_outside(state, fs, fs.store, around, "stored")

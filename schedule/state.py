@@ -342,18 +342,31 @@ class State:
                     found[t.name] = None
         return list(found)
 
+    @cached_property
+    def _readers(self) -> Mapping[Tensor, list[Stage]]:
+        found: dict[Tensor, list[Stage]] = {}
+        for s in self.stages.values():
+            for t in loaded(s.definition):
+                if t is not s.definition.func:
+                    found.setdefault(t, []).append(s)
+        return found
+
     def consumers(self, tensor: Tensor) -> list[Stage]:
         """Stages of other Funcs that read a tensor."""
-        return [
-            s for s in self.stages.values()
-            if s.definition.func is not tensor and any(t is tensor for t in loaded(s.definition))
-        ]  # fmt: skip
+        return list(self._readers.get(tensor, ()))
 
     def with_stage(self, stage: Stage) -> State:
-        return replace(self, stages={**self.stages, stage.key: stage})
+        after = replace(self, stages={**self.stages, stage.key: stage})
+        return self._passed_on(after) if stage.key in self.stages else after
 
     def with_func(self, func: FuncState) -> State:
-        return replace(self, funcs={**self.funcs, func.func.name: func})
+        return self._passed_on(replace(self, funcs={**self.funcs, func.func.name: func}))
+
+    def _passed_on(self, after: State) -> State:
+        """A state with the same stages by name, which need not find again what follows from the names."""
+        names = ("outputs", "_keys", "_counts")
+        after.__dict__.update({n: self.__dict__[n] for n in names if n in self.__dict__})
+        return after
 
 
 def loaded(d: Definition) -> tuple[Tensor, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from tilewright.lang import ir
@@ -34,11 +35,14 @@ def _placed(state: State, d: Directive) -> FuncState:
 
 def check_regions(state: State) -> None:
     """Raise ScheduleError where a Func with a promised, aligned or padded region is inlined, or rests on promises."""
+    rounded = {
+        s.key[0] for s in state.stages.values() for t in s.transforms if isinstance(t, Split) and t.tail == ROUND_UP
+    }
     for fs in state.funcs.values():
         if fs.compute.kind == "inline" and (fs.bounds or fs.aligns or fs.pads):
             raise refuse(f"{fs.func.name} can't be inlined: its region is bounded, aligned or padded", "inlined",
                          "leave out those directives: what is inlined has no region")  # fmt: skip
-        how = _larger(state, fs)
+        how = _larger(state, fs, rounded)
         promise = _promise(state, fs.func.name) if how else None
         if promise is not None:
             raise refuse(
@@ -49,12 +53,11 @@ def check_regions(state: State) -> None:
             )  # fmt: skip
 
 
-def _larger(state: State, fs: FuncState) -> str | None:
-    """What makes the region of a Func larger than what is needed of it."""
+def _larger(state: State, fs: FuncState, rounded: Set[str]) -> str | None:
+    """What makes the region of a Func larger than what is needed of it; some are `rounded` up."""
     if fs.func.name in state.outputs:
         return None
-    stages = state.variants_of(fs.func.name)
-    if any(isinstance(t, Split) and t.tail == ROUND_UP for s in stages for t in s.transforms):
+    if fs.func.name in rounded:
         return "tail round_up"
     return "align" if fs.aligns else "bound" if fs.bounds else None
 
