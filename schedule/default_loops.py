@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Array, Definition, Func, InoutFunc, Tensor
+from tilewright.lang.func import Definition, Func, InoutFunc, Tensor
 from tilewright.lang.ir import Node
 from tilewright.lang.types import index
 from tilewright.schedule import algebra
@@ -65,9 +65,9 @@ def shape(d: Definition, single: set[Node], strict: bool = False) -> Shape:
     return Shape("lanes" if lanes and algebra.match(d) is not None else "scalar")
 
 
-def _across(d: Definition, vector: Node) -> dict[Tensor, int] | None:
-    """Tensors that do not lie along the vectors, and the axis of each that does; None where some can't be packed."""
-    found: dict[Tensor, int] = {}
+def _across(d: Definition, vector: Node) -> dict[Tensor, tuple[Node, int]] | None:
+    """Tensors that do not lie along the vectors: a load of each, and the axis that does. None where some can't be packed."""
+    found: dict[Tensor, tuple[Node, int]] = {}
     for n in ir.leaves(d.values, "load"):
         t = n.attr[0]
         inside = [k for k, a in enumerate(n.args) if vector in ir.postorder((a,))]
@@ -79,7 +79,7 @@ def _across(d: Definition, vector: Node) -> dict[Tensor, int] | None:
             continue
         if len(inside) > 1 or n.args[inside[0]] is not vector or inside[0] == len(n.args) - 1:
             return None
-        if found.setdefault(t, inside[0]) != inside[0]:
+        if found.setdefault(t, (n, inside[0]))[1] != inside[0]:
             return None
     return found
 
@@ -308,8 +308,8 @@ def _tile(
     apply(s, "vectorize", address, (inner[-1],))
     apply(s, "cache_write", "", (d.func.name,), at=f"{address}.{tile_at}")
     if rows is not None:
-        for tensor, axis in (_across(d, form.vector) or {}).items():
-            _pack(s, tensor, axis, f"{address}.{v}_o", registers)
+        for load, axis in (_across(d, form.vector) or {}).values():
+            _pack(s, load, axis, f"{address}.{v}_o", registers)
 
 
 def strip_of(d: Definition, form: Shape, axis: Node, registers: Registers) -> int:
@@ -334,15 +334,14 @@ def _height(d: Definition, rows: Node, registers: Registers, b: Builder) -> int:
     return max(1, min(tile_rows(registers), known or tile_rows(registers)))
 
 
-def _pack(s: Schedule, tensor: Tensor, axis: int, at: str, registers: Registers) -> None:
+def _pack(s: Schedule, load: Node, axis: int, at: str, registers: Registers) -> None:
     """A copy of what a column of tiles reads, such that it lies along the vectors; transposed in registers."""
-    rank = len(tensor.shape) if isinstance(tensor, Array) else tensor.rank
-    names = [f"a{k}" for k in range(rank)]
+    names = [f"a{k}" for k in range(len(load.args))]
     turned = [*(n for k, n in enumerate(names) if k != axis), names[axis]]
     before = set(s.state.funcs)
-    apply(s, "cache_read", "", (tensor.name,), at=at, layout=f"{' '.join(names)} -> {' '.join(turned)}")
+    apply(s, "cache_read", "", (load.attr[0].name,), at=at, layout=f"{' '.join(names)} -> {' '.join(turned)}")
     (copy,) = set(s.state.funcs) - before
-    u, v, n = names[-1], names[axis], tile_size(registers.width, tensor.dtype.bytes)
+    u, v, n = names[-1], names[axis], tile_size(registers.width, load.dtype.bytes)
     apply(s, "tile", copy, (v, u), results=(f"{v}_o", f"{u}_o", f"{v}_t", f"{u}_t"), by=(n, n))
     outer = [x for x in names if x not in (u, v)]
     apply(s, "reorder", copy, (*outer, f"{v}_o", f"{u}_o", f"{u}_t", f"{v}_t"))
