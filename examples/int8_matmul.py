@@ -66,8 +66,7 @@ def expert():
     )
     panels.tile("k", "j", "ko", "jo", "kt", "jt", 4, COLUMNS).unroll("kt").vectorize("jt")
     a = s["a"].compute_at("out.ic").layout(f"i l -> i//{ROWS} l//4 i%{ROWS} l%4")
-    a.split("i", "io", "it", ROWS).split("l", "lo", "lt", 4 * VECTOR).split("lt", "lv", "lq", 4)
-    a.reorder("io", "lo", "it", "lq", "lv").fuse("it", "lq", "q").unroll("q").vectorize("lv")
+    a.tile("i", "l", "io", "lo", "it", "lt", ROWS, 4 * VECTOR).unroll("it").vectorize("lt")
 
     s["columns"].compute_root()
     sums = s["columns.update"].split("k", "ko", "ki", 4).split("j", "jo", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)

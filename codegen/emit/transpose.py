@@ -8,7 +8,8 @@ The pattern is an unrolled loop u around a vectorize loop v with nothing but sto
 
 For one u the load gathers m elements. All u together read m contiguous pieces of n elements; these are loaded and
 transposed in registers, and every u finds its vector made. In the mirrored case, a store to dst[... + u + S*v], the
-vectors of all u are computed first, transposed, and written as m contiguous pieces.
+vectors of all u are computed first, transposed, and written as m contiguous pieces. There groups of 2, 4 or 8 lanes may
+keep together, dst[... + G*u + S*(v // G) + v % G], as the operands of dot products do: they are moved as one number.
 
 Nothing but the elements of the pattern is touched. Loads come before the stores of the tile, so what is read must not
 be written there. Stores change their order among themselves; that is harmless because they go to different places:
@@ -28,7 +29,7 @@ from tilewright.codegen.emit.network import interleaved, transposed
 from tilewright.codegen.emit.region import Lanes, Region, bind, trip_count
 from tilewright.codegen.emit.values import lanes_of, prepare
 from tilewright.codegen.loops import VECTORIZE, Block, Buffer, For, Store
-from tilewright.lang.ir import Node, integer, is_const, postorder, substitute
+from tilewright.lang.ir import Node, is_const, postorder
 from tilewright.lang.simplify import Linear
 from tilewright.lang.types import DType
 
@@ -37,7 +38,8 @@ _MOST = 64  # bytes of a piece
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A pattern that was found: the two loops, the loads to transpose, and the store if it is the one."""
+    """A pattern that was found: the two loops, the loads to transpose, and the store if it is the one, with the number of
+    lanes that keep together in it."""
 
     var: Node
     start: Linear
@@ -45,11 +47,13 @@ class Tile:
     lanes: Lanes
     loads: tuple[Node, ...]
     store: Store | None
+    group: int = 1
 
     def pieces(self) -> Iterator[tuple[int, int]]:
         """(first, count) of the blocks of u, powers of two."""
-        types = [n.attr[0].dtype for n in self.loads] + ([self.store.targets[0][0].dtype] if self.store else [])
-        most = max(2, _MOST // max(t.bytes for t in types))
+        sizes = [n.attr[0].dtype.bytes for n in self.loads]
+        sizes += [self.store.targets[0][0].dtype.bytes * self.group] if self.store else []
+        most = max(2, _MOST // max(sizes))
         k = 0
         while k < self.trips:
             count = min(most, 1 << ((self.trips - k).bit_length() - 1))
@@ -68,25 +72,28 @@ def find_tile(r: Region, s: For, trips: int | None) -> Tile | None:
     stores = v.body.statements if isinstance(v.body, Block) else (v.body,)
     if m < 2 or not all(isinstance(t, Store) for t in stores):
         return None
-    lanes, written, start = Lanes(v.var, m), r.shared.writes(s), resolve(r, s.start)
+    lanes, written = Lanes(v.var, m), r.shared.writes(s)
     values = [x for t in stores if isinstance(t, Store) for x in (*t.values, *(i for _, i in t.targets))]
     read = [n for n in postorder(values) if n.op in ("load", "load_if")]
     found = tuple(
         n for n in read
-        if n.op == "load" and n.attr[0] not in written and _crosswise(r, n.args[0], s.var, start, lanes, trips)
+        if n.op == "load" and n.attr[0] not in written and _crosswise(r, n.args[0], s.var, lanes, trips)
     )  # fmt: skip
     only = stores[0] if len(stores) == 1 else None
-    store = None
+    group = 0
     if isinstance(only, Store) and len(only.targets) == 1 and not any(n.attr[0] in written for n in read):
-        store = only if _crosswise(r, only.targets[0][1], s.var, start, lanes, trips) else None
-    if not found and store is None:
+        b, i = only.targets[0]
+        group = int(_crosswise(r, i, s.var, lanes, trips)) or _group(r, i, s.var, lanes, trips, b.dtype.bytes)
+    if not found and not group:
         return None
-    return Tile(s.var, start, trips, lanes, found, store)
+    return Tile(s.var, resolve(r, s.start), trips, lanes, found, only if group else None, max(group, 1))
 
 
-def _crosswise(r: Region, i: Node, u: Node, start: Linear, lanes: Lanes, trips: int) -> bool:
+def _crosswise(r: Region, i: Node, u: Node, lanes: Lanes, trips: int) -> bool:
     """Whether an index runs along u one by one, and along the lanes in one stride of a row or more."""
-    if not _one_by_one(r, i, u, start, trips):
+    coefs, _ = resolve(r, i)
+    inside = [a for a in coefs if u in r.shared.info(a).vars]
+    if inside != [u] or coefs[u] != 1:
         return False
     with r.lane_scope(lanes):
         a = access(r, i)
@@ -97,19 +104,25 @@ def _crosswise(r: Region, i: Node, u: Node, start: Linear, lanes: Lanes, trips: 
     return d is not None and (bool(a.strides) or abs(d) >= trips)
 
 
-def _one_by_one(r: Region, i: Node, u: Node, start: Linear, trips: int) -> bool:
-    """Two loops fused to u are one by one where u // 4 * 4 + u % 4 is what they come to: its values tell."""
+def _group(r: Region, i: Node, u: Node, lanes: Lanes, trips: int, size: int) -> int:
+    """How many neighbouring lanes keep together in a store that is crosswise in groups, u running from group to group of
+    `size` bytes an element; 0 where it is none."""
     coefs, _ = resolve(r, i)
-    inside = {a: c for a, c in coefs.items() if u in r.shared.info(a).vars}
-    if inside.keys() == {u}:
-        return inside[u] == 1
-    if not inside or start[0] or any(len(r.shared.info(a).vars) > 1 or r.shared.info(a).buffers for a in inside):
-        return False
-    values = [substitute(list(inside), {u: integer(start[1] + k)}) for k in range(trips)]
-    if any(v.op != "const" for row in values for v in row):
-        return False
-    sums = [sum(c * v.attr for c, v in zip(inside.values(), row, strict=True)) for row in values]
-    return all(x == sums[0] + k for k, x in enumerate(sums))
+    g = coefs.get(u, 0)
+    if (
+        g not in (2, 4, 8)
+        or g * size > 8
+        or lanes.n % g
+        or any(u in r.shared.info(a).vars for a in coefs if a is not u)
+    ):
+        return 0
+    with r.lane_scope(lanes):
+        a = access(r, i)
+    if a.offsets is None or a.strides or a.dynamic or lanes.n == g:
+        return 0
+    together = all(o == a.offsets[k - k % g] + k % g for k, o in enumerate(a.offsets))
+    d = constant_step(Access((), 0, a.offsets[::g]))
+    return g if together and d is not None and abs(d) >= trips * g else 0
 
 
 @contextmanager
@@ -138,28 +151,31 @@ def _load(r: Region, tile: Tile, n: Node, first: int, count: int) -> None:
 
 
 def store_block(r: Region, tile: Tile, first: int, count: int) -> None:
-    """All values of a block of u, then its stores, one a lane."""
+    """All values of a block of u, then its stores, one a lane or a group of lanes, which move as one number."""
     assert tile.store is not None
     (b, i), (value,) = tile.store.targets[0], tile.store.values
-    scalar, m = _moved(b.dtype), tile.lanes.n
+    scalar, size, m = _moved(b.dtype), b.dtype.bytes * tile.group, tile.lanes.n // tile.group
     vectors = []
     for k in range(first, first + count):
         bind(r, tile.var, tile.start, k)
         with r.lane_scope(tile.lanes):
-            x = convert.narrow(r.f, b.dtype, m, lanes_of(r, value))
-        vectors.append(_bits(r, x, memory_type(b.dtype), scalar, m))
+            x = convert.narrow(r.f, b.dtype, tile.lanes.n, lanes_of(r, value))
+        vectors.append(_bits(r, x, memory_type(b.dtype), scalar, tile.lanes.n))
+    if tile.group > 1:
+        whole, scalar = shaped(scalar, tile.lanes.n), f"i{8 * size}"
+        vectors = [r.f.op(f"bitcast {whole} {x} to {shaped(scalar, m)}") for x in vectors]
     bind(r, tile.var, tile.start, first)
     with r.lane_scope(tile.lanes):
         a = access(r, i)
         prepare(r, a.needs)
-        places = _places(r, b, a)
-    if constant_step(a) == count:  # one piece behind the other
-        p, align = places[0]
+        places = _places(r, b, a)[:: tile.group]
+    assert a.offsets is not None
+    if not a.strides and constant_step(Access((), 0, a.offsets[:: tile.group])) == count * tile.group:
+        p, align = places[0]  # one piece behind the other
         r.f.do(f"store {shaped(scalar, m * count)} {interleaved(r.f, scalar, vectors, m)}, ptr {p}, align {align}")
-        r.touch(r.shared.related[b])
-        return
-    for x, (p, align) in zip(_columns(r, scalar, b.dtype.bytes, vectors, m), places, strict=True):
-        r.f.do(f"store {shaped(scalar, count)} {x}, ptr {p}, align {align}")
+    else:
+        for x, (p, align) in zip(_columns(r, scalar, size, vectors, m), places, strict=True):
+            r.f.do(f"store {shaped(scalar, count)} {x}, ptr {p}, align {align}")
     r.touch(r.shared.related[b])
 
 

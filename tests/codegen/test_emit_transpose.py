@@ -179,16 +179,40 @@ def test_pieces_behind_each_other_are_one_store():
     assert t.count("store <16 x float>") == 1 and t.count("store") == 1
 
 
-def test_two_loops_fused_to_one():
-    """Groups of four in rows of eight: u runs over rows and elements of a group at once."""
-    q, r = ir.node("floordiv", index, (U, integer(4))), ir.node("mod", index, (U, integer(4)))
-    written = plus(mul(V, integer(32)), mul(q, integer(4)), r)
-    a, b = argument("a", u8, 0), argument("b", u8, 1)
-    p = program([a, b], tile(32, 16, put(b, written, load(a, plus(mul(q, integer(70)), mul(V, integer(4)), r)))))
+@pytest.mark.parametrize(("dtype", "group"), [(u8, 2), (u8, 4), (u8, 8), (u16, 4), (f16, 2), (f32, 2), (i32, 2)])
+@pytest.mark.parametrize("gap", [0, 3])
+def test_groups_of_lanes_keep_together(dtype, group, gap):
+    """Rows of groups to groups of rows, whose places follow one another or lie apart."""
+    n, m = 6, 16
+    step = n * group + gap
+    q, r = ir.node("floordiv", index, (V, integer(group))), ir.node("mod", index, (V, integer(group)))
+    written = plus(mul(U, integer(group)), mul(q, integer(step)), r)
+    a, b = argument("a", dtype, 0), argument("b", dtype, 1)
+    p = program([a, b], tile(n, m, put(b, written, load(a, plus(mul(U, integer(m)), V)))))
     assert "insertelement" not in emit(p) and "extractelement" not in emit(p)
-    x, y = fill(np.empty((8, 70), np.uint8)), np.zeros(512, np.uint8)
+    x = fill(np.empty((n, m), dtype.np))
+    y = Guarded((m // group - 1) * step + n * group, dtype.np, True)
+    y.array[:] = 0
+    assert run(p, [x, y.array]) == 0
+    want = np.zeros((m // group, step), dtype.np)
+    want[:, : n * group] = x.reshape(n, m // group, group).transpose(1, 0, 2).reshape(m // group, n * group)
+    assert same(y.array, want.ravel()[: y.array.size])
+
+
+@pytest.mark.parametrize("step", [8, 20])
+def test_groups_that_meet_go_alone(step):
+    """Groups of one row that overlap those of others (8), or do not keep together (a group wider than u's step)."""
+    group = 4 if step == 8 else 2
+    q, r = ir.node("floordiv", index, (V, integer(group))), ir.node("mod", index, (V, integer(group)))
+    written = plus(mul(U, integer(4 if step == 8 else 3)), mul(q, integer(step)), r)
+    a, b = argument("a", u8, 0), argument("b", u8, 1)
+    p = program([a, b], tile(4, 16, put(b, written, load(a, plus(mul(U, integer(16)), V)))))
+    x, y = fill(np.empty((4, 16), np.uint8)), np.zeros(200, np.uint8)
+    want = y.copy()
+    for u, v in itertools.product(range(4), range(16)):
+        want[u * (4 if step == 8 else 3) + v // group * step + v % group] = x[u, v]
     assert run(p, [x, y]) == 0
-    assert same(y, np.ascontiguousarray(x[:, :64].reshape(8, 16, 4).transpose(1, 0, 2)).ravel())
+    assert same(y, want)
 
 
 def test_other_loads_beside_it():
