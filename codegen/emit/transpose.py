@@ -80,13 +80,13 @@ def find_tile(r: Region, s: For, trips: int | None) -> Tile | None:
         if n.op == "load" and n.attr[0] not in written and _crosswise(r, n.args[0], s.var, lanes, trips)
     )  # fmt: skip
     only = stores[0] if len(stores) == 1 else None
-    group = 0
-    if isinstance(only, Store) and len(only.targets) == 1 and not any(n.attr[0] in written for n in read):
-        b, i = only.targets[0]
+    group, store = 0, only if isinstance(only, Store) and len(only.targets) == 1 else None
+    if store is not None and not any(n.attr[0] in written for n in read):
+        b, i = store.targets[0]
         group = int(_crosswise(r, i, s.var, lanes, trips)) or _group(r, i, s.var, lanes, trips, b.dtype.bytes)
     if not found and not group:
         return None
-    return Tile(s.var, resolve(r, s.start), trips, lanes, found, only if group else None, max(group, 1))
+    return Tile(s.var, resolve(r, s.start), trips, lanes, found, store if group else None, max(group, 1))
 
 
 def _crosswise(r: Region, i: Node, u: Node, lanes: Lanes, trips: int) -> bool:
