@@ -14,8 +14,9 @@ from tilewright.lang.types import DType, f64
 _MANTISSA = {"f32": 24, "f64": 53}
 
 
-def cast(f: Function, source: DType, target: DType, n: int, x: str) -> str:
-    """`x` in another type: integers wrap, float to integer truncates, saturates and gives 0 for NaN."""
+def cast(f: Function, source: DType, target: DType, n: int, x: str, inside: bool = False) -> str:
+    """`x` in another type: integers wrap, float to integer truncates, saturates and gives 0 for NaN. `inside`: it is known
+    to be NaN or a number of the target."""
     a, b = value_type(source), value_type(target)
     ta, tb = shaped(a, n), shaped(b, n)
     if source.is_float:
@@ -25,7 +26,7 @@ def cast(f: Function, source: DType, target: DType, n: int, x: str) -> str:
             return f.op(f"{'fpext' if target is f64 else 'fptrunc'} {ta} {x} to {tb}")
         if target.is_bool:
             return f.op(f"fcmp une {ta} {x}, {splat(a, float_text(0.0), n)}")
-        return _float_to_integer(f, source, target, n, x)
+        return _float_to_integer(f, source, target, n, x, inside)
     signed = source.kind == "i"
     if target.is_float:
         return f.op(f"{'sitofp' if signed else 'uitofp'} {ta} {x} to {tb}")
@@ -38,20 +39,23 @@ def cast(f: Function, source: DType, target: DType, n: int, x: str) -> str:
     return f.op(f"{'sext' if signed else 'zext'} {ta} {x} to {tb}")
 
 
-def _float_to_integer(f: Function, source: DType, target: DType, n: int, x: str) -> str:
+def _float_to_integer(f: Function, source: DType, target: DType, n: int, x: str, inside: bool) -> str:
     """NaN becomes 0 first, then the ends: clamped as floats where the type has them, else put in by a selection."""
     s, ty = value_type(source), shaped(value_type(source), n)
     known = f.op(f"fcmp ord {ty} {x}, {splat(s, float_text(0.0), n)}")
     x = f.select(n, known, ty, x, splat(s, float_text(0.0), n))
-    low = splat(s, float_text(float(target.low)), n)
-    above = f.op(f"fcmp ogt {ty} {x}, {low}")
-    clamped = f.select(n, above, ty, x, low)
+    clamped = x
+    if not inside:
+        low = splat(s, float_text(float(target.low)), n)
+        above = f.op(f"fcmp ogt {ty} {x}, {low}")
+        clamped = f.select(n, above, ty, x, low)
     out = shaped(value_type(target), n)
     kind = "fptosi" if target.kind == "i" else "fptoui"
-    if target.bits - (target.kind == "i") <= _MANTISSA[source.name]:
-        high = splat(s, float_text(float(target.high)), n)
-        below = f.op(f"fcmp olt {ty} {clamped}, {high}")
-        clamped = f.select(n, below, ty, clamped, high)
+    if inside or target.bits - (target.kind == "i") <= _MANTISSA[source.name]:
+        if not inside:
+            high = splat(s, float_text(float(target.high)), n)
+            below = f.op(f"fcmp olt {ty} {clamped}, {high}")
+            clamped = f.select(n, below, ty, clamped, high)
         if target.bits < 32:  # by way of i32, which processors convert in one instruction
             wide = shaped("i32", n)
             return f.op(f"trunc {wide} {f.op(f'fptosi {ty} {clamped} to {wide}')} to {out}")

@@ -126,7 +126,16 @@ def _select(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> st
 
 
 def _cast(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> str:
-    return convert.cast(f, m.args[0].dtype, m.dtype, n, xs[0])
+    return convert.cast(f, m.args[0].dtype, m.dtype, n, xs[0], _is_inside(m.args[0], m.dtype))
+
+
+def _is_inside(x: Node, target: DType) -> bool:
+    """Whether a float is clamped by constants to numbers of an integer type, as min(max(x, low), high) is. NaN stays NaN."""
+    ends: dict[str, float] = {}
+    while x.op in ("min", "max") and x.args[1].op == "const" and x.op not in ends:
+        ends[x.op] = x.args[1].attr
+        x = x.args[0]
+    return target.is_int and len(ends) == 2 and target.low <= ends["max"] <= ends["min"] <= target.high
 
 
 def _bitcast(f: Function, m: Node, n: int, xs: list[str], last: int | None) -> str:

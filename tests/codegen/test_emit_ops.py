@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.emit_support import argument, load, loop, program, put, run, same
+from tilewright.codegen.emit import emit
 from tilewright.codegen.loops import VECTORIZE, Stmt, block
 from tilewright.lang import ir, types
 from tilewright.lang.evaluate import evaluate
@@ -131,6 +132,39 @@ def test_casts_wrap_saturate_and_round(source):
         a = np.concatenate([a, near, np.nextafter(near, low), np.nextafter(near, high)])
     for n in FEW_LANES:
         check(roots, [(x, a)], n)
+
+
+@pytest.mark.parametrize("source", (f32, f64), ids=repr)
+def test_casts_of_what_is_clamped(source):
+    """Inside of a type, at its ends, beyond them, the wrong way round, at one end only; NaN gives 0 as always."""
+    x, roots = leaf("x", source), []
+    for t in INTEGERS:
+        low, high = float(t.low), float(t.high)
+        for lo, hi in (
+            (low, high),
+            (1.0, 100.0),
+            (low - 1, high),
+            (low, 2 * high),
+            (-0.5, 7.5),
+            (5.0, 2.0),
+            (np.nan, 3.0),
+        ):
+            a, b = (ir.const(float(source.np.type(e)), source) for e in (lo, hi))
+            inner = ir.node("max", source, (x, a))
+            roots.append(ir.node("cast", t, (ir.node("min", source, (inner, b)),)))
+            roots.append(ir.node("cast", t, (ir.node("max", source, (ir.node("min", source, (x, b)), a)),)))
+            roots.append(ir.node("cast", t, (inner,)))
+    ends = np.array([float(v) for t in INTEGERS for e in (t.low, t.high) for v in (e - 1, e, e + 1)]).astype(source.np)
+    for n in (0, 8):
+        check(roots, [(x, np.concatenate([values(source), ends]))], n)
+
+
+def test_a_clamped_number_is_not_clamped_again():
+    x = argument("x", f32, 0)
+    inside = ir.node("min", f32, (ir.node("max", f32, (load(x, integer(0)), ir.const(0.0, f32))), ir.const(255.0, f32)))
+    out = argument("out", types.u8, 1)
+    text = emit(program([x, out], put(out, integer(0), ir.node("cast", types.u8, (inside,)))))
+    assert text.count("fcmp") == 3
 
 
 def test_bool_operations():
