@@ -38,13 +38,14 @@ def pipeline():
     out[x, y] = total / number
 
     def schedule():
-        """The levels of a cell lie side by side; a line of the picture has its own line of cells."""
-        lanes = 16
-        out.compute_root().parallel(y).vectorize(x, lanes)
+        """The levels of a cell lie side by side; a line of the picture has its own line of cells. Cells take turns
+        in the scatter."""
+        cell = hl.Var("cell")
+        out.compute_root().parallel(y).vectorize(x, 8)
         row.compute_at(out, y).reorder_storage(z, x, y).reorder(z, x, y).vectorize(z, 8)
         for f in (blur_z, blur_y, blur_x):
             f.compute_root().reorder_storage(z, x, y).reorder(z, x, y).vectorize(z, 8).parallel(y)
         grid.compute_root().reorder_storage(z, x, y).reorder(z, x, y).vectorize(z, 8).parallel(y)
-        grid.update().reorder(x, r.x, r.y, y).unroll(x, 8).parallel(y)
+        grid.update().split(x, x, cell, 8).reorder(cell, r.x, r.y, x, y).unroll(cell).parallel(y)
 
     return (picture,), out, schedule

@@ -13,13 +13,11 @@ def pipeline():
     g = lambda dx, dy: grey[x + dx, y + dy]  # noqa: E731
     across[x, y] = (g(1, -1) - g(-1, -1)) + 2 * (g(1, 0) - g(-1, 0)) + (g(1, 1) - g(-1, 1))
     down[x, y] = (g(-1, 1) - g(-1, -1)) + 2 * (g(0, 1) - g(0, -1)) + (g(1, 1) - g(1, -1))
-    columns = []
 
     def summed(name, a, b):
         column, total = hl.Func(name + "_column"), hl.Func(name)
         column[x, y] = sum((a[x, y + d] * b[x, y + d] for d in (-1, 0, 1)), hl.f32(0))
         total[x, y] = sum((column[x + d, y] for d in (-1, 0, 1)), hl.f32(0))
-        columns.append(column)
         return total
 
     xx, xy, yy = summed("xx", across, across), summed("xy", across, down), summed("yy", down, down)
@@ -27,15 +25,11 @@ def pipeline():
     corners[x, y] = (xx[x, y] * yy[x, y] - xy[x, y] * xy[x, y]) - hl.f32(0.04) * (trace * trace)
 
     def schedule():
-        """Strips of 32 rows; windows of brightness and slopes slide down, sums of columns are there for a row."""
+        """Strips of 32 rows; windows of brightness and slopes slide down."""
         yi, lanes = hl.Var("yi"), 16
         corners.split(y, y, yi, 32).parallel(y).vectorize(x, lanes)
         for f in (grey, across, down):
             f.store_at(corners, y).compute_at(corners, yi).vectorize(x, lanes)
         across.compute_with(down, x)
-        for f in columns:
-            f.compute_at(corners, yi).vectorize(x, lanes)
-        columns[1].compute_with(columns[0], x)
-        columns[2].compute_with(columns[0], x)
 
     return (picture,), corners, schedule
