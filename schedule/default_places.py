@@ -87,9 +87,9 @@ def _strip(state: State, f: Func, axis: int, registers: Registers) -> int:
 
 
 def _cut(s: Schedule, ahead: Schedule, site: str, width: int) -> str | None:
-    """Cut a loop into strips, where its stage is free for that, and give the loop over them."""
+    """Cut a loop into strips, where no directive names its stage, and give the loop over them."""
     stage, loop = find_loop(s.state, site)
-    if stage.definition.rdom is not None or stage.transforms or any(x.mode != "serial" for x in stage.loops):
+    if stage.definition.rdom is not None or stage.scheduled:
         return None
     address = s.state.address(stage.key)
     for x in (s, ahead):

@@ -140,6 +140,13 @@ def test_strips_keep_rows_together():
     assert "parallel i_s" in text
 
 
+def test_no_strips_in_loops_that_a_directive_made():
+    s = rectified.schedule()
+    s["out"].reorder("j", "i")
+    assert "out.i_s" not in str(complete(s, registers=WIDE))
+    assert "split i -> i_s" not in str(complete(s, registers=WIDE))
+
+
 def test_strips_keep_vectors():
     text = lines(turned_chain)
     assert "compute_at stage at out.i_s" in text and "compute_at signal at out.i_s" in text
