@@ -6,8 +6,9 @@ import ctypes
 import functools
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,9 +91,20 @@ class Profile:
                 f"the kernel itself takes {self.plain * unit:.4g} {name}: with a clock in it the code is another"
             )
         if self.inside:
-            text = f"too short to be timed, and part of what is around: {', '.join(self.inside)}"
+            text = f"too short to be timed, and part of what is around: {', '.join(_listed(self.inside))}"
             lines += textwrap.wrap(text, 120, subsequent_indent="  ", break_on_hyphens=False)
         return "\n".join(lines)
+
+
+def _listed(stages: Iterable[str]) -> list[str]:
+    """Stages as words, `f.update[1]`, `f.update[2]`, `f.update[3]` as `f.update[1..3]`."""
+    out: list[str] = []
+    for (func, _), found in groupby(stages, lambda s: s.partition(".update[")[:2]):
+        names = list(found)
+        first, last = (names[k].removeprefix(f"{func}.update[").removesuffix("]") for k in (0, -1))
+        numbered = len(names) > 1 and first.isdigit() and last.isdigit() and int(last) - int(first) == len(names) - 1
+        out += [f"{func}.update[{first}..{last}]"] if numbered else names
+    return out
 
 
 def profile(fast: Compiled, ready: Ready, seconds: float) -> Profile:
