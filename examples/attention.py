@@ -16,8 +16,8 @@ from tilewright import testing
 H, M, N, D = tw.sizes("H M N D")
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
-ROWS, COLUMNS = REGISTERS.count // 2 - 2, 2 * VECTOR  # a tile of registers, as in matmul.py
-QUERIES, KEYS = 8 * ROWS, 16 * VECTOR  # a tile of scores that stays in the first cache
+ROWS, COLUMNS = min(8, REGISTERS.count // 2 - 2), 2 * VECTOR  # a tile of registers, as in matmul.py
+QUERIES, KEYS = 8 * ROWS, 32 * VECTOR  # a tile of scores that stays in the second cache
 LOG2_E = 1.4426950408889634
 
 

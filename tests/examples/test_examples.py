@@ -17,7 +17,7 @@ NAMES = sorted(f.stem for f in EXAMPLES.glob("*.py"))
 # Sizes at which every tile, block and strip of the schedules has a partial one at its end.
 SMALL: dict[str, dict[str, int]] = {
     "argmax": {"M": 11, "N": 150},
-    "attention": {"H": 2, "M": 35, "N": 300, "D": 20},
+    "attention": {"H": 2, "M": 35, "N": 530, "D": 20},
     "bilateral_grid": {"rows": 35, "columns": 70},
     "blur": {"rows": 45},
     "conv1d": {"N": 3000, "K": 17},
