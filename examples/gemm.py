@@ -60,22 +60,23 @@ def large(s, C):
     s.prefetch("C", at=f"{C.stage}.ir", distance=0)
 
 
-def few_rows(s, C, depth, vectors):
+def few_rows(s, C, rows, depth, vectors):
     """All rows at once, packed; `depth` rows of B are streamed through tiles of `vectors`."""
-    C.split("i", "io", "ii", FEW).split("k", "ko", "ki", depth)
+    C.split("i", "io", "ii", rows).split("k", "ko", "ki", depth)
     C.split("j", "jo", "jt", vectors * VECTOR).split("jt", "jv", "jl", VECTOR).unroll("ii").unroll("jv").vectorize("jl")
-    s.cache_read("A", at=f"{C.stage}.io", name=f"rows_{depth}", layout="i k -> k i")
+    s.cache_read("A", at=f"{C.stage}.io", name=f"rows_{rows}_{vectors}", layout="i k -> k i")
 
 
 def short_forms(s, C):
     """Forms for few rows (of B as it stands, and transposed), for few columns, in a vector, and for a small B."""
-    stream = C.specialize(f"(M <= {FEW}) & (stride(B, 1) == 1)", "few_rows")
-    few_rows(s, stream, 8, 2)
-    stream.reorder("io", "ko", "jo", "ki", "ii", "jv", "jl").unroll("ki")
-    s.cache_write("C", at=f"{stream.stage}.jo", memory="reg")
+    for form, rows, vectors in (("one_row", 1, 4), ("few_rows", FEW, 2)):
+        stream = C.specialize(f"(M <= {rows}) & (stride(B, 1) == 1)", form)
+        few_rows(s, stream, rows, 8, vectors)
+        stream.reorder("io", "ko", "jo", "ki", "ii", "jv", "jl").unroll("ki")
+        s.cache_write("C", at=f"{stream.stage}.jo", memory="reg")
 
     turn = C.specialize(f"(M <= {FEW}) & (stride(B, 0) == 1)", "few_rows_of_columns")
-    few_rows(s, turn, VECTOR, 1)
+    few_rows(s, turn, FEW, VECTOR, 1)
     turn.reorder("io", "jo", "ko", "ki", "ii", "jv", "jl").partition("io", "never")
     transposed(s.cache_read("B", at=f"{turn.stage}.ko", name="square", layout="k j -> k j"))
     s.cache_write("C", at=f"{turn.stage}.jo", memory="reg")
@@ -130,7 +131,7 @@ def check(**sizes):
 
 def check_forms(
     orders=("nn", "nt", "tn", "tt"),
-    shapes=((61, 70, 35), (FEW - 3, 100, 35), (61, VECTOR - 3, 35), (13, 17 * COLUMNS, 18 * COLUMNS)),
+    shapes=((61, 70, 35), (1, 100, 35), (FEW - 3, 100, 35), (61, VECTOR - 3, 35), (13, 17 * COLUMNS, 18 * COLUMNS)),
 ):
     """Every form on matrices in every order: the same bits as the default schedule."""
     plain, fast = gemm.compile(), gemm.compile(expert())
