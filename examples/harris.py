@@ -57,12 +57,13 @@ def by_stages():
 
 
 def expert():
-    """Strips of 64 rows. In a strip all goes line by line: five lines of brightness and three of slopes are kept, the two
-    slopes in one loop. Sums of products are made from the slopes each time: multiply-adds take less than stored columns.
+    """Strips of 128 rows. In a strip all goes line by line: of five lines of brightness and three of slopes that are in
+    use eight and four are kept, so that a mask finds them. Both slopes share a loop. Sums of products are made from the
+    slopes each time: multiply-adds take less than stored columns.
     """
     s = harris.schedule()
-    s["corners"].split("y", "strip", "row", 64).parallel("strip").vectorize("x", VECTOR)
-    for stage, lines in (("grey", 5), ("across", 3), ("down", 3)):
+    s["corners"].split("y", "strip", "row", 128).parallel("strip").vectorize("x", VECTOR)
+    for stage, lines in (("grey", 8), ("across", 4), ("down", 4)):
         line_buffer(s, stage, at="corners.row", axis="y", lines=lines, within="corners.strip")
         s[stage].split("x", "x", "lane", VECTOR, tail="round_up").vectorize("lane")
     s["down"].compute_with("across.x")
