@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
-from tilewright.lang.func import Array, Definition, Func, InoutFunc
+from tilewright.lang.func import Array, Definition, Func, InoutFunc, Tensor
 from tilewright.lang.intervals import Env, Interval, bounds, facts, facts_if_false, refine, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output, Pipeline
@@ -57,24 +57,25 @@ def writes(d: Definition, env: Env) -> Box:
     return tuple(bounds(i, env) for i in d.lhs)
 
 
-def reads(d: Definition, env: Env) -> list[Read]:
-    """Every tensor that `d` reads when its variables run over `env`: one entry a load and condition.
+def reads(d: Definition, env: Env, of: Tensor | None = None) -> list[Read]:
+    """What `d` reads (`of` a tensor, or of all) when its variables run over `env`: one entry a load and condition.
 
     An arm of a select reads only where its condition lets it. Bounds may be None (see `require_bounded`).
     """
     found: dict[tuple, Read] = {}
     inner = executed(d, env)
     for roots, where in ((d.predicates, env), ((*d.lhs, *d.values), inner)):
-        for r in _reads(roots, where):
+        for r in _reads(roots, where, of):
             found.setdefault((r.load, r.box), r)
     return list(found.values())
 
 
-def _reads(roots: Iterable[Node], env: Env) -> Iterable[Read]:
+def _reads(roots: Iterable[Node], env: Env, of: Tensor | None) -> Iterable[Read]:
     roots = list(roots)
     loading: set[Node] = set()
     for n in ir.postorder(roots):
-        if n.op == "load" or any(a in loading for a in n.args):
+        wanted = n.op == "load" and (of is None or n.attr[0] is of)
+        if wanted or any(a in loading for a in n.args):
             loading.add(n)
     arms: dict[tuple[int, Node, bool], int] = {}
     envs: list[Env] = [env]
@@ -96,7 +97,7 @@ def _reads(roots: Iterable[Node], env: Env) -> Iterable[Read]:
         if n not in loading or (n, k) in seen:
             continue
         seen.add((n, k))
-        if n.op == "load":
+        if n.op == "load" and (of is None or n.attr[0] is of):
             yield Read(n.attr[0], n.attr[1], tuple(bounds(a, envs[k]) for a in n.args), n)
         if n.op == "select":
             c, a, b = n.args

@@ -206,11 +206,10 @@ class Builder:
                     between = b._between(fs, key, built)
                 env = fusing.read_env(b, key, ranges, depth)
                 guard = idle.over_all(idle.runs_in(body, env, ir.TRUE if here else b._runs(built, place)), between)
-                for r in reads(body, env):  # type: ignore[arg-type]
-                    if r.tensor is fs.func:
-                        require_bounded(r.box, fs.func.name, r.load.args, body)  # type: ignore[arg-type]
-                        box = tuple(project(x, between) for x in r.box)
-                        out.append(Use(body, fs.func, r.component, box, guard, r.load))  # type: ignore[arg-type]
+                for r in reads(body, env, fs.func):  # type: ignore[arg-type]
+                    require_bounded(r.box, fs.func.name, r.load.args, body)  # type: ignore[arg-type]
+                    box = tuple(project(x, between) for x in r.box)
+                    out.append(Use(body, fs.func, r.component, box, guard, r.load))  # type: ignore[arg-type]
         return out
 
     def _runs(self, built: Built, place: Place) -> Node:
