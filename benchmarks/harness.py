@@ -38,12 +38,17 @@ def peer(name: str, package: str, make: Callable[[], Callable[[], Any]], target:
 
 @dataclass(frozen=True)
 class Work:
-    """What a case can't do without: operations of a type (a multiply-add is two), and bytes that it reads and writes."""
+    """What a case can't do without: operations of a type (a multiply-add is two), and bytes that it reads and writes.
+
+    `span` is how many bytes go by before one is touched again, where that is more than a run touches: runs that take turns
+    at several arrays.
+    """
 
     operations: float = 0.0
     type: str = "f32"
     reads: float = 0.0
     writes: float = 0.0
+    span: float = 0.0
 
 
 @dataclass(frozen=True)

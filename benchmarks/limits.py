@@ -22,7 +22,7 @@ def least(work: Work, threads: int) -> tuple[str | None, float | None]:
     """Which limit is the nearer one, and seconds that the work takes at it.
 
     Bytes count at the rate of reading where hardly any are written, else at that of copying (plain stores), over arrays
-    as large as the case's own: what fits a cache is judged by the cache.
+    as large as the case's own (or its `span`): what fits a cache is judged by the cache.
     """
     found: list[tuple[float, str]] = []
     if work.operations:
@@ -32,7 +32,7 @@ def least(work: Work, threads: int) -> tuple[str | None, float | None]:
     moved = work.reads + work.writes
     if moved:
         kind = "read" if work.writes < work.reads / 8 else "copy"
-        found.append((moved / bandwidth(kind, round(moved), threads), kind))
+        found.append((moved / bandwidth(kind, round(max(moved, work.span)), threads), kind))
     if not found:
         return None, None
     seconds, name = max(found)

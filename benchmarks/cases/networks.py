@@ -60,7 +60,7 @@ def matvec(n: int = 4096) -> Case:
             Peer("NumPy (OpenBLAS)", in_turn([partial(np.dot, c, x, out=theirs) for c in weights]), 1.0),
             peer("PyTorch", "torch", torch_mv, 1.0),
         ),
-        judged(module.matvec, results, (rows := every(n)), w[rows], x), Work(2.0 * n * n, reads=w.nbytes),
+        judged(module.matvec, results, (rows := every(n)), w[rows], x), Work(2.0 * n * n, reads=w.nbytes, span=APART),
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def matvec_bf16(n: int = 4096) -> Case:
 
     return Case(
         ours, (peer("PyTorch, bf16", "torch", torch_mv, 1.5), Peer("ours, f32", f32_matvec(n)[0], 1.3)),
-        lambda: [check() for check in checks], Work(2.0 * n * n, reads=w.nbytes),
+        lambda: [check() for check in checks], Work(2.0 * n * n, reads=w.nbytes, span=APART),
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def matvec_int8(n: int = 4096) -> Case:
 
     return Case(
         ours, (Peer("ours, f32", f32_matvec(n)[0], 2.0), peer("PyTorch, _weight_int8pack_mm", "torch", torch_int8)),
-        lambda: [check() for check in checks], Work(2.0 * n * n, reads=w.nbytes),
+        lambda: [check() for check in checks], Work(2.0 * n * n, reads=w.nbytes, span=APART),
     )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def matvec_int4(n: int = 4096) -> Case:
     return Case(
         ours,
         (Peer("ours, f32", f32_matvec(n)[0], 3.0), peer("PyTorch, _weight_int4pack_mm_for_cpu", "torch", torch_int4)),
-        lambda: [check() for check in checks], Work(2.0 * n * n, reads=size),
+        lambda: [check() for check in checks], Work(2.0 * n * n, reads=size, span=APART),
     )  # fmt: skip
 
 
@@ -230,7 +230,7 @@ def decode(h: int, d: int, n: int = 4096) -> Case:
     return Case(
         ours, (peer("PyTorch, fused attention", "torch", torch_decode, 1.0),),
         close(results, partial(module.independent, *args), 1e-5),
-        Work(4.0 * h * n * d, reads=2.0 * keys.nbytes),
+        Work(4.0 * h * n * d, reads=2.0 * keys.nbytes, span=APART),
     )  # fmt: skip
 
 
