@@ -9,7 +9,7 @@ from tilewright import testing
 
 H, W = tw.sizes("H W")
 VECTOR = tw.host_registers().width // 4
-STEPS = 4
+STEPS = 5
 
 
 @tw.kernel
