@@ -55,7 +55,8 @@ class Product(Step):
 class Loop(Step):
     """`var` runs start <= var < stop. `visits` and `trips` are counters of its own (or None): begun, and iterations.
 
-    `ring`: the slots of rings turn with it. `axis`: of the array, along which a spatial loop lies. Copies inside make a parallel loop one of cores with clocks of their own.
+    `ring`: the slots of rings turn with it. `axis`: of the array, along which a spatial loop lies.
+    Copies inside make a parallel loop one of cores with clocks of their own.
     """
 
     var: Node
