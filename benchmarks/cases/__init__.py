@@ -35,11 +35,10 @@ def entry(name: str, title: str, make: Callable[[], Case], group: str = "") -> E
 def entries() -> dict[str, Entry]:
     """All of them by name. Imports NumPy and Numba: threads have to be pinned before."""
     from benchmarks import simulator
-    from benchmarks.cases import grids, networks, pictures, processes, products, rows, unscheduled
+    from benchmarks.cases import convolutions, grids, networks, pictures, processes, products, rows, sums, unscheduled
 
-    found = [
-        e for module in (products, networks, rows, unscheduled, pictures, grids, processes) for e in module.ENTRIES
-    ]
+    modules = (products, networks, convolutions, rows, unscheduled, sums, pictures, grids, processes)
+    found = [e for module in modules for e in module.ENTRIES]
     found += [
         Entry(name, title, partial(_figure, name), long=name in simulator.LONG)
         for name, title in simulator.CASES.items()
