@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,13 @@ def peers(name: str, args: tuple[Any, ...], out: np.ndarray, target: float) -> l
         try:
             found.append(Peer(title, compiled(name, args, np.empty_like(out), scheduler), target))
         except hl.HalideError as error:
-            found.append(Peer(title, None, target, " ".join(str(error).split())))
+            found.append(Peer(title, None, target, _words(error)))
     return found
+
+
+def _words(error: Exception) -> str:
+    """An error's text without the features of the target in brackets."""
+    return " ".join(re.sub(r"\([^)]*\)", "", str(error)).split())
 
 
 def compiled(name: str, args: tuple[Any, ...], out: np.ndarray, scheduler: str | None) -> Run:
