@@ -156,7 +156,7 @@ def _halide() -> str:
     for file in sorted((DOCS.parent / "benchmarks" / "halide_pipelines").glob("*.py")):
         text = file.read_text(encoding="utf-8")
         title = "How they are compiled" if file.stem == "__init__" else file.stem
-        parts.append(f"## {title}\n\n```python\n{text}```\n")
+        parts.append(f"## {title}\n\n```py\n{text}```\n")
     return "\n".join(parts)
 
 
