@@ -61,6 +61,10 @@ def _page(results: Results, threads: int) -> Iterator[str]:
         "of it ours reaches."
     )
     yield ""
+    yield "![time of the peers by ours](pictures/performance.png)"
+    yield ""
+    yield "What was tried where a figure is not reached stands in [decisions.md](decisions.md)."
+    yield ""
     yield "| case | ours | peer | peer's time | ratio | asked | of the limit |"
     yield "|---|---|---|---|---|---|---|"
     for entry, result in results:
