@@ -55,7 +55,8 @@ def packed():
 def small(C):
     """A form that packs nothing, for where B stays in the cache: copies would take longer than they save."""
     C.split("k", "ko", "ki", 4).tile("i", "j", "io", "jo", "ii", "ji", ROWS, COLUMNS).split("ji", "jv", "jl", VECTOR)
-    C.reorder("jo", "io", "ko", "ki", "ii", "jv", "jl").unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
+    C.reorder("jo", "io", "ko", "ki", "ii", "jv", "jl").parallel("jo")
+    C.unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
 
 
 def expert():
@@ -69,7 +70,7 @@ def expert():
     C.split("j1", "jr", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
     C.split("i1", "ir", "ii", ROWS).split("k1", "ko", "ki", 4)
     C.reorder("jc", "kc", "ic", "jr", "ir", "ko", "ki", "ii", "jv", "jl")
-    C.unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
+    C.parallel("ic").unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
     s.cache_read("B", at="C.update.kc", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}").vectorize("j", VECTOR)
     A = s.cache_read("A", at="C.update.ic", layout=f"i k -> i//{ROWS} k i%{ROWS}")
     A.tile("i", "k", "io", "ko", "it", "kt", ROWS, VECTOR).unroll("it").vectorize("kt")
