@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ _NO_ARGUMENTS = 0x0004  # METH_NOARGS
 class Ready:
     """What a kernel is called with once everything has been checked. `arrays` are in the order of the interface, all
     strides whole numbers of elements; `scalars` are slots (see abi.HEADER). `result` is what the call gives back, `fail`
-    raises what a return code stands for."""
+    raises what a return code stands for; `env` has sizes and scalars by name."""
 
     kernel: int
     arrays: Sequence[np.ndarray]
@@ -30,6 +30,7 @@ class Ready:
     scalars: Sequence[int]
     result: Any
     fail: Callable[[int], Any]
+    env: Mapping[str, Any]
     keep: Any = None
     words: tuple[Any, ...] = field(init=False)
 

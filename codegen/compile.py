@@ -159,12 +159,13 @@ class Compiled:
         arithmetic, each with a hint (x86-64; CompileError `compile.explain` elsewhere).
 
         With arguments the kernel runs on them, one thread, and the time is set beside what the arithmetic and the
-        memory of this processor allow, as measured just after.
+        memory of this processor allow, as measured just after. Arrays that it writes are left as by one call.
         """
         from tilewright.codegen.explain import explain
 
-        ready = self._ready(args, out, sizes, kwargs) if args or kwargs else None
-        return explain(self, ready)
+        if not (args or kwargs):
+            return explain(self, None)
+        return explain(*self._resolved(args, out, sizes, kwargs))
 
     def profile(
         self, *args: Any, out: Any = None, sizes: Any = None, seconds: float = 0.5, **kwargs: Any
@@ -301,7 +302,7 @@ class Compiled:
         return Ready(
             variant.address, arrays, [bound.sizes[n] for n in p.sizes],
             [scalar_slot(s.dtype.np.name, bound.scalars[s.name]) for s in p.scalars],
-            out if out is not None else structured(p.structure, outputs), self._fail, variant,
+            out if out is not None else structured(p.structure, outputs), self._fail, bound.env, variant,
         )  # fmt: skip
 
     def _run(self, ready: Ready, context: Any) -> Any:
@@ -331,8 +332,12 @@ class Compiled:
         """
         kernel, ready = self._resolved(args, out, sizes, kwargs)
         context = context_for(executor, threads) if executor is not None else runtime.context(_positive(threads))
+        return BoundCall(self.pipeline.name, ready.result, kernel._caller(ready, context))
+
+    def _caller(self, ready: Ready, context: Any) -> Callable[[], Any]:
+        """A call without arguments: the builtin, where nothing is left for Python to do."""
         native = None if self._promises or stages.symbols(self.pipeline) else bound_builtin(ready, context)
-        return BoundCall(self.pipeline.name, ready.result, native or functools.partial(kernel._run, ready, context))
+        return native or functools.partial(self._run, ready, context)
 
     def _resolved(
         self, args: Sequence[Any], out: Any, sizes: Any, kwargs: Mapping[str, Any]

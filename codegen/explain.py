@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +19,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 0.5  # of runs that are timed
 _LIMIT_SECONDS = 0.1  # of each measurement of what the processor can do
-_MANY_INSTRUCTIONS = (
-    2000  # of a loop: more than caches of decoded instructions hold (Zen 4: 6,750 operations; Skylake: 1,536)
-)
-
+_MANY_INSTRUCTIONS = 2000  # of a loop: more than some processors keep decoded
 _SIDE_BY_SIDE = "let lanes lie side by side: another vector loop, or a layout of what is read"
 
 
@@ -39,8 +35,8 @@ class Remark:
 class Distance:
     """Seconds of a run (the best of several), and the least that arithmetic and memory allow, as measured just after.
 
-    `operations` by type (a multiply-add is two) are None where they depend on data; `bytes` are those of all arguments,
-    each once. `rates` are operations and bytes a second at best, by type and by `copy` or `read`."""
+    `operations` by type (a multiply-add is two) are None where they can't be counted without data; `bytes` are those of
+    all arguments, each once. `rates` are operations and bytes a second at best, by type and by `copy` or `read`."""
 
     seconds: float
     operations: dict[str, int] | None
@@ -58,7 +54,7 @@ class Distance:
         name, least = max(self.limits.items(), key=lambda item: item[1])
         text = f"{1e3 * self.seconds:.3g} ms, {least / self.seconds:.0%} of the limit by {name} ({1e3 * least:.3g} ms)"
         if self.operations is None:
-            text += "; operations depend on data and are not counted"
+            text += "; operations can't be counted without data"
         return text
 
 
@@ -134,20 +130,25 @@ def _remarks(loop: InnerLoop, registers: Registers) -> Iterator[Remark]:
     if loop.calls:
         yield Remark(f"calls {', '.join(loop.calls)}", "each call saves and loads registers: move it out of the loop")
     if loop.instructions > _MANY_INSTRUCTIONS:
-        yield Remark("the loop is longer than caches of decoded instructions", "unroll less")
+        yield Remark("the loop is longer than what some processors keep decoded", "unroll less")
 
 
 def _distance(fast: Compiled, ready: Ready) -> Distance:
     from tilewright.codegen import runtime
     from tilewright.codegen.probe import measure
 
+    written = [a for a, role in zip(ready.arrays, fast._roles, strict=False) if role[1] in ("out", "inout")]
+    held = [a.copy() for a in written]
     context = runtime.context(1)
-    seconds = _timed(lambda: fast._run(ready, context))
-    p = fast.pipeline
-    operations = _operations(fast, dict(zip(p.sizes, ready.sizes, strict=True)))
+    fast._run(ready, context)  # raises what there is to raise
+    run = fast._caller(ready, context)
+    seconds = measure.best(lambda repeats: [run() for _ in range(repeats)], _SECONDS)
+    for array, before in zip(written, held, strict=True):
+        array[...] = before
+    run()
+    operations = _operations(fast, ready.env)
     used = [a.nbytes for a in ready.arrays]
-    written = sum(a.nbytes for a in ready.arrays[-len(p.outputs) :]) if p.outputs else 0
-    kind = "read" if written < sum(used) / 8 else "copy"
+    kind = "read" if sum(a.nbytes for a in written) < sum(used) / 8 else "copy"
     width = host_registers().width
     room = max(sum(used), 64 * width)
     rates = {kind: measure.stream(kind, measure.aligned(room + 64 * width), room, width, _LIMIT_SECONDS)}
@@ -157,19 +158,9 @@ def _distance(fast: Compiled, ready: Ready) -> Distance:
     return Distance(seconds, operations, sum(used), rates)
 
 
-def _timed(run: Any) -> float:
-    run()
-    best, end, runs = float("inf"), time.perf_counter() + _SECONDS, 0
-    while runs < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
-        run()
-        best, runs = min(best, time.perf_counter() - start), runs + 1
-    return best
-
-
-def _operations(fast: Compiled, sizes: dict[str, int]) -> dict[str, int] | None:
-    """Operations by type at these sizes, whatever would fit into the machine they are counted on; None where they depend on
-    data."""
+def _operations(fast: Compiled, env: Mapping[str, Any]) -> dict[str, int] | None:
+    """Operations by type at these sizes and scalars, whatever would fit into the machine they are counted on; None where
+    they can't be counted without data."""
     from tilewright.codegen.accounts.account import assembled
     from tilewright.codegen.accounts.assemble import Counted
     from tilewright.codegen.accounts.prepared import Prepared
@@ -177,10 +168,10 @@ def _operations(fast: Compiled, sizes: dict[str, int]) -> dict[str, int] | None:
 
     prepared = Prepared(fast.pipeline, fast._make_state(), load_machine("generic-avx2"), fast.mode)
     try:
-        counted = Counted(prepared.ledger, prepared.result(sizes).counters)
+        counted = Counted(prepared.ledger, prepared.result(env).counters)
     except TilewrightError:
         return None
-    return dict(assembled(prepared, counted, sizes, (), "skeleton").operations)
+    return dict(assembled(prepared, counted, env, (), "skeleton").operations)
 
 
 __all__ = ["Distance", "Explanation", "Remark", "explain"]

@@ -29,9 +29,8 @@ def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
 ROWS, COLUMNS = min(8, REGISTERS.count // 2 - 2), 2 * VECTOR
-DEPTH = (
-    17 * COLUMNS
-)  # of k in a block, a bit over half of 1024: a dozen tiles' rows of A fit the second cache, B the third
+# Of k in a block, a bit over half of 1024: a dozen tiles' rows of A fit the second cache, B the third.
+DEPTH = 17 * COLUMNS
 SMALL = 2 * (12 * COLUMNS) ** 2  # elements of a B that the second cache holds as it stands
 
 

@@ -112,7 +112,7 @@ def call_cost(n: int = 16) -> Case:
     fast = _add.compile()
     a, b, c, d = (normal(n) for _ in range(4))
     return Case(
-        lambda: fast(a, b, out=c), (Peer("np.add(a, b, out=c)", lambda: np.add(a, b, out=d)),),
+        lambda: fast(a, b, out=c), (Peer("np.add(a, b, out=c)", lambda: np.add(a, b, out=d), 1.0),),
         judged(_add, [lambda: fast(a, b), lambda: a + b], slice(None), a, b),
     )  # fmt: skip
 

@@ -138,6 +138,21 @@ def test_the_distance_to_the_limit() -> None:
     assert "of the limit by" in str(found)
 
 
+@tw.kernel
+def scale(a: tw.f32[N], by: tw.f32, total: tw.inout(tw.f32[N])):
+    i = tw.vars("i")
+    total[i] += a[i] * by
+    return total[:N]
+
+
+def test_arrays_are_left_as_by_one_call() -> None:
+    a, total = np.ones(50, np.float32), np.zeros(50, np.float32)
+    found = scale.compile().explain(a, 3.0, total)
+    assert found.distance is not None and found.distance.operations == {"f32": 100}
+    assert found.distance.bytes == 3 * a.nbytes  # its own and the result's
+    assert np.array_equal(total, np.full(50, 3, np.float32))
+
+
 def test_other_processors_are_refused(monkeypatch) -> None:
     fast = tile(4)
     other = target.Target("aarch64-unknown-linux-gnu", "generic", "")
