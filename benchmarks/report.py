@@ -73,6 +73,8 @@ def _page(results: Results, threads: int) -> Iterator[str]:
         for p in result.peers:
             yield f"| {first} | {shown(result.seconds.median) if first else ''} | {_peer(p)} | {share} |"
             first = share = ""
+        if first:  # no peer
+            yield f"| {first} | {shown(result.seconds.median)} | | | | | {share} |"
     yield ""
     yield from groups(results)
 

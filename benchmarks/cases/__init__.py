@@ -35,9 +35,20 @@ def entry(name: str, title: str, make: Callable[[], Case], group: str = "") -> E
 def entries() -> dict[str, Entry]:
     """All of them by name. Imports NumPy and Numba: threads have to be pinned before."""
     from benchmarks import simulator
-    from benchmarks.cases import convolutions, grids, networks, pictures, processes, products, rows, sums, unscheduled
+    from benchmarks.cases import (
+        compiling,
+        convolutions,
+        grids,
+        networks,
+        pictures,
+        processes,
+        products,
+        rows,
+        sums,
+        unscheduled,
+    )
 
-    modules = (products, networks, convolutions, rows, unscheduled, sums, pictures, grids, processes)
+    modules = (products, networks, convolutions, rows, unscheduled, sums, pictures, grids, processes, compiling)
     found = [e for module in modules for e in module.ENTRIES]
     found += [
         Entry(name, title, partial(_figure, name), long=name in simulator.LONG)

@@ -48,8 +48,13 @@ def _result(case: str, peer: str, found: list[dict[str, float]], threads: int) -
 
 
 def _child(what: str, folder: str) -> dict[str, float]:
+    return child("benchmarks.cases.processes", folder, what)
+
+
+def child(module: str, folder: str, *words: str) -> dict[str, float]:
+    """What `python -m module words` prints, in a new process whose caches are in `folder`."""
     env = os.environ | {"TILEWRIGHT_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder}
-    command = [sys.executable, "-m", "benchmarks.cases.processes", what]
+    command = [sys.executable, "-m", module, *words]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")

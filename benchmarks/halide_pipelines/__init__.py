@@ -38,6 +38,31 @@ def peers(name: str, args: tuple[Any, ...], out: np.ndarray, target: float) -> l
     return found
 
 
+def programs() -> tuple[str, ...]:
+    """The names of the modules, which are those of programs of examples/."""
+    return tuple(sorted(f.stem for f in Path(__file__).parent.glob("*.py") if f.stem != "__init__"))
+
+
+def jit(name: str) -> Callable[..., Any]:
+    """The program scheduled by hand and compiled, to be called with each `argument` and the results."""
+    import halide as hl
+
+    inputs, output, schedule = _pipeline(name)
+    schedule()
+    return hl.Pipeline(output).compile_to_callable(list(inputs), hl.get_host_target())
+
+
+def argument(value: Any) -> Any:
+    """An array or a number as Halide takes it."""
+    import halide as hl
+
+    return hl.Buffer(value) if isinstance(value, np.ndarray) else float(value)
+
+
+def _pipeline(name: str) -> tuple[Any, Any, Callable[[], None]]:
+    return importlib.import_module(f"{__name__}.{name}").pipeline()
+
+
 def _words(error: Exception) -> str:
     """An error's text without the features of the target in brackets."""
     return " ".join(re.sub(r"\([^)]*\)", "", str(error)).split())
@@ -47,7 +72,7 @@ def compiled(name: str, args: tuple[Any, ...], out: np.ndarray, scheduler: str |
     """A call of the program into `out`. The last axis of NumPy is the first one of Halide."""
     import halide as hl
 
-    inputs, output, schedule = importlib.import_module(f"{__name__}.{name}").pipeline()
+    inputs, output, schedule = _pipeline(name)
     pipeline, target = hl.Pipeline(output), hl.get_host_target()
     if scheduler is None:
         schedule()
@@ -62,8 +87,7 @@ def compiled(name: str, args: tuple[Any, ...], out: np.ndarray, scheduler: str |
         options = {"parallelism": "1"} | AUTOSCHEDULERS[scheduler]
         pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(scheduler, options))
     call = pipeline.compile_to_callable(list(inputs), target)
-    values = [hl.Buffer(v) if isinstance(v, np.ndarray) else float(v) for v in args]
-    result = hl.Buffer(out)
+    values, result = [argument(v) for v in args], hl.Buffer(out)
 
     def run() -> np.ndarray:
         call(*values, result)
