@@ -151,8 +151,8 @@ def _halide() -> str:
         "What `python -m benchmarks` runs beside `expert` of the [examples](gallery.md) of the same names: the same\n"
         "algorithms and types, values compared first. Besides the schedules by hand that are seen here it tries every\n"
         "autoscheduler in the wheel (Mullapudi2016, Adams2019, Li2018; Anderson2021 is for GPUs and\n"
-        "refuses); the best of them counts. All sizes are known at the call only, for both sides. Programs that have no case of\n"
-        "their own there are compiled only (`python -m benchmarks compile`), matmul beside the schedule `tiled`.\n"
+        "refuses); the best of them counts. All sizes are known at the call only, for both sides. Programs that have no\n"
+        "case of their own there are compiled only (`python -m benchmarks compile`), matmul beside the schedule `tiled`.\n"
     ]  # fmt: skip
     for file in sorted((DOCS.parent / "benchmarks" / "halide_pipelines").glob("*.py")):
         text = file.read_text(encoding="utf-8")
