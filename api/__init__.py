@@ -106,6 +106,7 @@ from tilewright.schedule.registers import Registers, host_registers
 from tilewright.texts import parse_kernel, parse_schedule, read, write
 
 if TYPE_CHECKING:
+    from tilewright.lang import operators as ops
     from tilewright.views.compare import compare
     from tilewright.views.explain import explain
     from tilewright.views.sweep import sweep
@@ -115,6 +116,8 @@ _VIEWS = ("compare", "explain", "sweep")  # imported when they are asked for: th
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ops":
+        return import_module("tilewright.lang.operators")
     if name in _VIEWS:
         return getattr(import_module(f"tilewright.views.{name}"), name)
     raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
@@ -203,6 +206,7 @@ __all__ = [
     "maximum",
     "min",
     "minimum",
+    "ops",
     "parse_kernel",
     "parse_schedule",
     "pow",

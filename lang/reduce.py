@@ -25,6 +25,27 @@ def identity(op: str, t: DType) -> int | float | bool:
     return t.low if op == "max" else t.high
 
 
+_STEPS: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda a, b: a + b,
+    "prod": lambda a, b: a * b,
+    "max": expr.maximum,
+    "min": expr.minimum,
+    "any": lambda a, b: a | b,
+    "all": lambda a, b: a & b,
+}
+
+
+def accumulate(f: Func, op: str, where: tuple[Expr, ...], value: Expr) -> Func:
+    """Define `f` as the reduction of `value` by `op` (sum prod min max any all) over the domain that it uses."""
+    f[where] = _start(op, value.node.dtype)
+    f[where] = _STEPS[op](f[where], value)
+    return f
+
+
+def _start(op: str, t: DType) -> Expr:
+    return wrap(ir.const(identity(op, t), t))
+
+
 def _prepare(
     value: Any, over: Any, name: str | None, base: str, dtype: Any
 ) -> tuple[Node, Domain, Func, tuple[Expr, ...], tuple]:
@@ -72,19 +93,17 @@ def _domain(n: Node, over: Any) -> Domain:
     return found[0]
 
 
-def _simple(op: str, base: str, step: Callable[[Any, Any], Any], doc: str) -> Callable[..., Expr]:
+def _simple(op: str, doc: str) -> Callable[..., Expr]:
     def reduce(value: Any, over: Any = None, name: str | None = None, dtype: Any = None) -> Expr:
-        n, domain, f, inside, outside = _prepare(value, over, name, base, dtype)
+        n, domain, f, inside, outside = _prepare(value, over, name, op, dtype)
         if op in ("any", "all") and not n.dtype.is_bool:
-            raise bad(f"{base} of {type_name(n.dtype)}", "reduce-type", "compare it: x != 0")
+            raise bad(f"{op} of {type_name(n.dtype)}", "reduce-type", "compare it: x != 0")
         if op not in ("any", "all") and n.dtype.is_bool:
-            raise bad(f"{base} of bool values", "reduce-type", "write tw.cast(tw.i64, x)")
-        f[inside] = wrap(ir.const(identity(op, n.dtype), n.dtype))
-        v = wrap(n) if _uses(n, domain) else _tied(wrap(n), domain)
-        f[inside] = step(f[inside], v)
+            raise bad(f"{op} of bool values", "reduce-type", "write tw.cast(tw.i64, x)")
+        accumulate(f, op, inside, wrap(n) if _uses(n, domain) else _tied(wrap(n), domain))
         return wrap(f[outside].node)
 
-    reduce.__name__ = base
+    reduce.__name__ = op
     reduce.__doc__ = doc
     return reduce
 
@@ -100,16 +119,12 @@ def _tied(value: Expr, domain: Domain) -> Expr:
     return wrap(ir.node("select", value.node.dtype, (same, value.node, value.node)))
 
 
-sum_ = _simple("sum", "sum", lambda a, b: a + b, "Sum of `value` over a reduction domain; 0 where it is empty.")
-prod_ = _simple("prod", "prod", lambda a, b: a * b, "Product of `value`; 1 where the domain is empty.")
-max_ = _simple(
-    "max", "max", expr.maximum, "Largest value, NaN if there is one; the type's lowest where the domain is empty."
-)
-min_ = _simple(
-    "min", "min", expr.minimum, "Smallest value, NaN if there is one; the type's highest where the domain is empty."
-)
-any_ = _simple("any", "any", lambda a, b: a | b, "Whether a condition holds at some point.")
-all_ = _simple("all", "all", lambda a, b: a & b, "Whether a condition holds at every point.")
+sum_ = _simple("sum", "Sum of `value` over a reduction domain; 0 where it is empty.")
+prod_ = _simple("prod", "Product of `value`; 1 where the domain is empty.")
+max_ = _simple("max", "Largest value, NaN if there is one; the type's lowest where the domain is empty.")
+min_ = _simple("min", "Smallest value, NaN if there is one; the type's highest where the domain is empty.")
+any_ = _simple("any", "Whether a condition holds at some point.")
+all_ = _simple("all", "Whether a condition holds at every point.")
 
 
 def _arg(op: str, base: str, better: Callable[[Any, Any], Expr]) -> Callable[..., Expr]:
@@ -126,7 +141,7 @@ def _arg(op: str, base: str, better: Callable[[Any, Any], Expr]) -> Callable[...
         counted = simplify.sub(domain.rvars[0], start)  # from 0 on: below is what nothing was seen of
         if certainly_nonnegative(start):
             start, counted = ir.integer(0), domain.rvars[0]
-        f[inside] = (wrap(ir.const(identity(op, n.dtype), n.dtype)), wrap(ir.const(-1, types.i64)))
+        f[inside] = (_start(op, n.dtype), wrap(ir.const(-1, types.i64)))
         best, at = f[inside]
         wins = (at < 0) | better(v, best)
         if n.dtype.is_float:
