@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.codegen.emit import lookup, memory, ops
+from tilewright.codegen.emit import lookup, memory, ops, scaling
 from tilewright.codegen.emit.builder import constant, lane_constant, shaped, splat, value_type
 from tilewright.codegen.emit.conditions import both, means, same
 from tilewright.codegen.emit.index import Access, access, lane_vector, resolve, uniform_value
@@ -90,7 +90,7 @@ def _needs(r: Region, n: Node) -> tuple[Access | None, tuple[Node, ...]]:
             if not any(r.lanes.var in r.shared.info(t).vars for t in rest):
                 a = access(r, d)
                 return a, a.needs
-    return None, n.args
+    return None, scaling.parts(n) or n.args
 
 
 def _emit(r: Region, n: Node, a: Access | None) -> None:
@@ -131,6 +131,9 @@ def _mask(r: Region, own: Value | None) -> Value | None:
 
 
 def _operation(r: Region, m: Node) -> Value:
+    scaled = scaling.parts(m)
+    if scaled is not None:
+        return _scaled(r, scaled)
     args = [r.value(a) for a in m.args]
     last = _integer(args[-1][0]) if m.op in ("floordiv", "mod", "shl", "shr") else None
     if not any(v for _, v in args):
@@ -143,6 +146,15 @@ def _operation(r: Region, m: Node) -> Value:
         return r.f.select(0, args[0][0], ty, a, b), True
     xs = [_wide(r, a, x) for a, x in zip(m.args, args, strict=True)]
     return ops.operation(r.f, m, n, xs, last), True
+
+
+def _scaled(r: Region, parts: tuple[Node, Node]) -> Value:
+    xs = [r.value(a) for a in parts]
+    if not any(v for _, v in xs):
+        return scaling.scale(r.f, parts[0].dtype, 0, [x for x, _ in xs]), False
+    assert r.lanes is not None
+    wide = [_wide(r, a, x) for a, x in zip(parts, xs, strict=True)]
+    return scaling.scale(r.f, parts[0].dtype, r.lanes.n, wide), True
 
 
 def _wide(r: Region, m: Node, x: Value) -> str:

@@ -11,7 +11,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.lang import ir
 from tilewright.lang.expr import Expr, bitcast, literal, select, wrap
+from tilewright.lang.ir import Node
 from tilewright.lang.types import DType, f32, f64, u32, u64
 
 
@@ -50,6 +52,7 @@ class Format:
 BINARY32 = Format(f32, u32, 23, 127)
 BINARY64 = Format(f64, u64, 52, 1023)
 FORMATS: dict[DType, Format] = {f32: BINARY32, f64: BINARY64}
+_SCALED = "scaled"  # attribute of the last product of `scaled`
 
 
 def format_of(x: Expr) -> Format:
@@ -139,10 +142,23 @@ def halves(carrier: Expr) -> tuple[Expr, Expr]:
 
 
 def scaled(x: Expr, carrier: Expr) -> Expr:
-    """x * 2**k for the integer k of a `carrier`, rounded once: in two steps, the first exact."""
+    """x * 2**k for the integer k of a `carrier`, rounded once: in two steps, the first exact. `scaling` finds it again.
+
+    |k| < 2 * bias, and x is NaN wherever the carrier is.
+    """
     fmt = format_of(x)
     first, second = halves(carrier)
-    return x * exponent_field(first, fmt) * exponent_field(second, fmt)
+    step = x * exponent_field(first, fmt)
+    return wrap(ir.node("mul", x.dtype, (step.node, exponent_field(second, fmt).node), _SCALED))
+
+
+def scaling(n: Node) -> tuple[Node, Node] | None:
+    """x and k (as a float) where a node is what `scaled` makes of them, for processors that do it in one step."""
+    if n.attr != _SCALED or n.op != "mul":
+        return None
+    step, second = n.args
+    carrier = second.args[0].args[0].args[0].args[0].args[0]  # bitcast(biased - half << mantissa), biased from its bits
+    return step.args[0], ir.node("sub", n.dtype, (carrier, constant(FORMATS[n.dtype].shifter, wrap(n)).node))
 
 
 def power_of_two(carrier: Expr) -> Expr:
