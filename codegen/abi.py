@@ -34,8 +34,9 @@ typedef int32_t (*tw_body)(void *env, int64_t task);
 struct tw_context {
     int64_t threads;   /* how many threads a parallel loop may use, the caller included; <= 1: serial */
     /* Runs body(env, 0) .. body(env, n - 1) in any order and any thread, returns when all have ended:
-       0, or the code of the smallest task that failed (tasks after it may have been skipped). */
-    int32_t (*parallel_for)(const tw_context *ctx, tw_body body, void *env, int64_t n);
+       0, or the code of the smallest task that failed (tasks after it may have been skipped). `work` says about how
+       much all of them do, as a number of simple operations: whether it is worth waking a thread. */
+    int32_t (*parallel_for)(const tw_context *ctx, tw_body body, void *env, int64_t n, int64_t work);
     void *(*alloc)(const tw_context *ctx, int64_t bytes);   /* 64-byte aligned, or NULL */
     void (*release)(const tw_context *ctx, void *block);    /* NULL is allowed */
     void *user;        /* for whoever provides the functions above */
@@ -65,7 +66,9 @@ typedef int32_t (*tw_stage)(const tw_context *ctx, const int64_t *words);
 """
 
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)
-PARALLEL_FOR = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+PARALLEL_FOR = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
 STAGE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))
 KERNEL = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p

@@ -150,7 +150,7 @@ serial:
 threads:
   %place = getelementptr i8, ptr %context, i64 8
   %executor = load ptr, ptr %place
-  %result = call i32 %executor(ptr %context, ptr %task, ptr %env, i64 %trips)
+  %result = call i32 %executor(ptr %context, ptr %task, ptr %env, i64 %trips, i64 %work)
   br label %end
 end:
   %final = phi i32 [ %code, %serial ], [ %result, %threads ]

@@ -9,7 +9,7 @@ import ctypes
 import functools
 import os
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tilewright.codegen import abi, cache, jit, target
 from tilewright.codegen.runtime import bound_ir, entry_ir, memory_ir, pool_ir, portable_ir, table
@@ -17,7 +17,7 @@ from tilewright.codegen.runtime.processors import available, default_threads
 
 _POSIX_TEXT = """
 pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_create pthread_detach pthread_sigmask
-pthread_cond_init pthread_cond_wait pthread_cond_signal pthread_cond_broadcast sigfillset
+pthread_cond_init pthread_cond_wait pthread_cond_signal clock_gettime sigfillset
 posix_memalign malloc free sched_yield sched_getcpu pthread_setaffinity_np
 """
 _POSIX = frozenset(_POSIX_TEXT.split())
@@ -32,7 +32,12 @@ _FUNCTIONS = (
     "workers",
     "after_fork",
 )
-SPIN = 2000  # looks of an idle thread before it sleeps; one is 20-40 ns on x86-64, so 40-80 us in all
+# Looks of an idle thread before it sleeps. The first (pool_ir.PAUSES) take 20-40 ns on x86-64, the others, which yield,
+# half a microsecond where nobody else wants the processor: some 150 us in all.
+SPIN = pool_ir.PAUSES + 288
+# Operations of a loop (see `work`) that are not worth waking a thread: it takes the caller 5-10 us, and the other begins
+# 20-80 us later (Zen 4, virtual machine; the longer it slept the later).
+SHORT = 300_000
 
 _lock = threading.Lock()
 
@@ -66,7 +71,7 @@ def _addresses() -> dict[str, int]:
     exports = tuple(f"tw_rt_{name}" for name in _FUNCTIONS)
     library = _load("pool", runtime_text(target.host().triple), _POSIX, exports, {})
     found = {name: library.address(f"tw_rt_{name}") for name in _FUNCTIONS}
-    _configure(found["configure"], sorted(available()) if _pinning() else [], SPIN)
+    _configure(found["configure"], sorted(available()) if _pinning() else [], SPIN, SHORT)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(found["after_fork"]))
     return found
@@ -98,14 +103,16 @@ def address(name: str) -> int:
         return _addresses()[name]
 
 
-def _configure(function: int, processors: list[int], spin: int) -> None:
-    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(function)
-    call((ctypes.c_int32 * max(len(processors), 1))(*processors), len(processors), spin)
+def _configure(function: int, processors: Sequence[int], spin: int, short: int) -> None:
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(function)
+    call((ctypes.c_int32 * max(len(processors), 1))(*processors), len(processors), spin, short)
 
 
-def configure(*, pin: bool = True, spin: int = SPIN) -> None:
-    """Whether workers are pinned that start from now on; how often idle threads look before they sleep."""
-    _configure(address("configure"), sorted(available()) if pin else [], spin)
+def configure(*, processors: Sequence[int] | None = None, spin: int = SPIN, short: int = SHORT) -> None:
+    """Processors that workers are bound to that start from now on (default: those of this thread; none: they float), one
+    of which is left to the caller: there are no more threads than these. How often idle threads look before they sleep;
+    what work wakes none of them."""
+    _configure(address("configure"), sorted(available()) if processors is None else processors, spin, short)
 
 
 def _pinning() -> bool:

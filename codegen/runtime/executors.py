@@ -62,7 +62,7 @@ def context_for(executor: Executor, threads: int | None = None) -> abi.Context:
     """
     count = runtime.default_threads() if threads is None else max(1, threads)
 
-    def parallel_for(_context: int, body: int, env: int | None, n: int) -> int:
+    def parallel_for(_context: int, body: int, env: int | None, n: int, _work: int) -> int:
         loop = _Loop(abi.BODY(body), env, n)
         futures: list[Future] = []
         try:

@@ -114,7 +114,7 @@ check:
   %more = icmp slt i64 %i, %workers
   br i1 %more, label %look, label %out
 look:
-  %mark = getelementptr i32, ptr @pool.inside, i64 %i
+  %mark = call ptr @pool.inside(i64 %i)
   %inside = load atomic i32, ptr %mark monotonic, align 4
   %place = getelementptr i32, ptr @pool.places, i64 %i
   %pinned = load i32, ptr %place

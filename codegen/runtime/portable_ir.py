@@ -8,7 +8,7 @@ TEXT = """
 declare ptr @malloc(i64)
 declare void @free(ptr)
 
-define i32 @tw_rt_parallel_for(ptr %ctx, ptr %body, ptr %env, i64 %n) {
+define i32 @tw_rt_parallel_for(ptr %ctx, ptr %body, ptr %env, i64 %n, i64 %amount) {
   %code = call i32 @tw_rt_serial_for(ptr %ctx, ptr %body, ptr %env, i64 %n)
   ret i32 %code
 }
@@ -58,7 +58,7 @@ define i64 @tw_rt_kept() {
   ret i64 0
 }
 
-define void @tw_rt_configure(ptr %cpus, i64 %count, i64 %spin) {
+define void @tw_rt_configure(ptr %cpus, i64 %count, i64 %spin, i64 %short) {
   ret void
 }
 

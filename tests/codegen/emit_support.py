@@ -78,7 +78,7 @@ class Memory:
     def _release(self, context: int, block: int) -> None:
         del self.blocks[block]
 
-    def _parallel_for(self, context: int, body: int, env: int, n: int) -> int:
+    def _parallel_for(self, context: int, body: int, env: int, n: int, _work: int) -> int:
         run = abi.BODY(body)
         codes = {}
         for task in reversed(range(n)):

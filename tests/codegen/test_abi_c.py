@@ -76,7 +76,7 @@ run:
   store double %scale, ptr %e3
   %for.p = getelementptr %context, ptr %ctx, i64 0, i32 1
   %for = load ptr, ptr %for.p
-  %code = call i32 %for(ptr %ctx, ptr @row, ptr %env, i64 %rows)
+  %code = call i32 %for(ptr %ctx, ptr @row, ptr %env, i64 %rows, i64 %count)
   call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %temporary, i64 %bytes, i1 false)
   %release.p = getelementptr %context, ptr %ctx, i64 0, i32 3
   %release = load ptr, ptr %release.p
@@ -96,8 +96,8 @@ PROGRAM = r"""
 
 struct counts { int loops, blocks, released; int64_t limit; };
 
-static int32_t run(const tw_context *ctx, tw_body body, void *env, int64_t n) {
-    ((struct counts *)ctx->user)->loops++;
+static int32_t run(const tw_context *ctx, tw_body body, void *env, int64_t n, int64_t work) {
+    ((struct counts *)ctx->user)->loops += work == 15;
     for (int64_t i = n - 1; i >= 0; i--) {   /* any order will do */
         int32_t code = body(env, i);
         if (code) return code;

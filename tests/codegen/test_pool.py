@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -52,12 +52,18 @@ def bodies() -> dict[str, int]:
     return {name: library.address(name) for name in ("square", "meet")}
 
 
-def run(context: abi.Context, body: int | Callable[[int | None, int], int], env: int | None, n: int) -> int:
+CROWD = 8 * sorted(processors.available())
+LONG = 1 << 40  # work of loops that are always worth waking a thread
+
+
+def run(
+    context: abi.Context, body: int | Callable[[int | None, int], int], env: int | None, n: int, work: int = LONG
+) -> int:
     function = body
     if not isinstance(body, int):
         wrapped = abi.BODY(body)
         function = ctypes.cast(wrapped, ctypes.c_void_p).value
-    return abi.PARALLEL_FOR(context.parallel_for)(ctypes.addressof(context), function, env, n)
+    return abi.PARALLEL_FOR(context.parallel_for)(ctypes.addressof(context), function, env, n, work)
 
 
 def squares(context: abi.Context, body: int, n: int) -> bool:
@@ -65,6 +71,14 @@ def squares(context: abi.Context, body: int, n: int) -> bool:
     env = ctypes.c_void_p(ctypes.addressof(result))
     assert run(context, body, ctypes.addressof(env), n) == 0
     return list(result[:n]) == [i * i + 1 for i in range(n)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def crowded() -> Iterator[None]:
+    """More workers than this machine has processors: several share one."""
+    runtime.configure(processors=CROWD)
+    yield
+    runtime.configure()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
@@ -91,13 +105,61 @@ from tilewright.codegen import abi, runtime
 body = abi.BODY(lambda env, i: 0)
 address = ctypes.cast(body, ctypes.c_void_p).value
 call = abi.PARALLEL_FOR(runtime.address("parallel_for"))
+runtime.configure(processors=())
 for threads, n in ((1, 100), (4, 1), (2, 100), (4, 3), (4, 100), (2, 100)):
-    call(ctypes.addressof(runtime.context(threads)), address, None, n)
+    call(ctypes.addressof(runtime.context(threads)), address, None, n, 1 << 40)
     print(runtime.workers(), end=" ")
 assert "numba" not in __import__("sys").modules
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "0", "1", "2", "3", "3"]
+
+
+def test_no_more_threads_than_processors(bodies: dict[str, int]) -> None:
+    """Two threads on one processor only take turns."""
+    used: set[int] = set()
+    try:
+        runtime.configure(processors=CROWD[:1])
+        assert run(runtime.context(4), lambda env, task: used.add(threading.get_ident()) or 0, None, 50) == 0
+        assert squares(runtime.context(4), bodies["square"], 1000)
+    finally:
+        runtime.configure(processors=CROWD)
+    assert used == {threading.get_ident()}
+
+
+def test_short_loops_wake_workers_only_where_they_follow_each_other() -> None:
+    program = (
+        BODY_FREE
+        + """
+loop(999)                                     # the only one for a long while
+assert runtime.workers() == 0
+stop = time.monotonic() + 30
+while not runtime.workers() and time.monotonic() < stop:
+    loop(999)
+assert runtime.workers() == 1
+"""
+    )
+    assert alone(program) == 0
+
+
+def test_long_loops_wake_workers() -> None:
+    assert alone(BODY_FREE + "loop(1000)\nassert runtime.workers() == 1") == 0
+
+
+BODY_FREE = """
+import ctypes, time
+from tilewright.codegen import abi, runtime
+runtime.configure(processors=(), short=1000)
+body = runtime.address("kept")                # a function of native code; what it returns does not matter
+call, context = abi.PARALLEL_FOR(runtime.address("parallel_for")), ctypes.addressof(runtime.context(2))
+def loop(work):
+    call(context, body, None, 2, work)
+"""
+
+
+def alone(program: str) -> int:
+    """The exit code of a program in a process of its own."""
+    return subprocess.run([sys.executable, "-c", program], timeout=60).returncode
 
 
 @given(st.integers(2, 300), st.sets(st.integers(0, 299), min_size=1), st.integers(1, 4))
@@ -151,7 +213,7 @@ def test_concurrent_callers(bodies: dict[str, int]) -> None:
 @pytest.mark.parametrize("spin", [0, 3])
 def test_sleeping_and_waking(bodies: dict[str, int], spin: int) -> None:
     """Without spinning every loop goes through the condition variables, on both sides."""
-    runtime.configure(spin=spin)
+    runtime.configure(processors=CROWD, spin=spin)
     try:
         for n in (2, 3, 5, 100, 1000):
             for _ in range(40):
@@ -159,12 +221,13 @@ def test_sleeping_and_waking(bodies: dict[str, int], spin: int) -> None:
                 counter = ctypes.c_int64(0)
                 assert run(runtime.context(2), bodies["meet"], ctypes.addressof(counter), 2) == 0
     finally:
-        runtime.configure()
+        runtime.configure(processors=CROWD)
 
 
 FORK = """
 import ctypes, os, sys, threading
 from tilewright.codegen import abi, runtime
+runtime.configure(processors=())
 context = runtime.context(3)
 address = ctypes.addressof(context)
 call = abi.PARALLEL_FOR(context.parallel_for)
@@ -173,7 +236,7 @@ release = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(context.relea
 def loop(n):
     seen = []
     body = abi.BODY(lambda env, i: seen.append(i) or 0)
-    assert call(address, ctypes.cast(body, ctypes.c_void_p).value, None, n) == 0
+    assert call(address, ctypes.cast(body, ctypes.c_void_p).value, None, n, 1 << 40) == 0
     assert sorted(seen) == list(range(n)), seen
     block = alloc(address, 1 << 20)
     ctypes.memset(block, 1, 1 << 20)
@@ -212,10 +275,10 @@ def test_the_interpreter_ends_while_workers_spin() -> None:
     program = """
 import ctypes
 from tilewright.codegen import abi, runtime
-runtime.configure(spin=10**9)
+runtime.configure(processors=(), spin=10**9)
 body = abi.BODY(lambda env, i: 0)
 abi.PARALLEL_FOR(runtime.address("parallel_for"))(
-    ctypes.addressof(runtime.context(2)), ctypes.cast(body, ctypes.c_void_p).value, None, 10)
+    ctypes.addressof(runtime.context(2)), ctypes.cast(body, ctypes.c_void_p).value, None, 10, 1 << 40)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

@@ -81,7 +81,7 @@ class Memory(emit_support.Memory):
             self.damaged.append(found.size)
         found.give_back()
 
-    def _parallel_for(self, context: int, body: int, env: int, n: int) -> int:
+    def _parallel_for(self, context: int, body: int, env: int, n: int, _work: int) -> int:
         run = abi.BODY(body)
         tasks = list(range(n))
         while tasks:
