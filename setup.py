@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
 FRONT_DOOR = "api"
-ROOMS = ("lang", "hw", "schedule", "codegen", "autotune")  # a new room is added here
+ROOMS = ("lang", "hw", "schedule", "codegen", "planner", "autotune")  # a new room is added here
 FOLDERS = {"tilewright": FRONT_DOOR} | {f"tilewright.{room}": room for room in ROOMS}
 
 
