@@ -1,0 +1,91 @@
+"""A convolution that halves its pictures: a square filter of any size at every second pixel, with bias and rectifier.
+
+Filters stand on pixels 0, 2, 4, ... and reach as far to one side as to the other; beyond the edges lie zeros. The first
+layer of many networks is one of 7x7 over three colours, later ones are 3x3. As in conv_layer.py a tile of pixels by
+output channels stays in registers for all its sums; the pixels that it reads lie two apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import signal
+
+import tilewright as tw
+from tilewright import testing
+
+B, H, W, R, CI, CO = tw.sizes("B H W R CI CO")
+REGISTERS = tw.host_registers()
+VECTOR = REGISTERS.width // 4
+PIXELS, CHANNELS = REGISTERS.count // 2 - 2, 2 * VECTOR  # a tile of registers: pixels by output channels
+STRIDE = 2
+
+
+@tw.kernel
+def strided_conv(image: tw.f32[B, H, W, CI], weights: tw.f32[R, R, CI, CO], bias: tw.f32[CO], *, stride=STRIDE):
+    n, y, x, o = tw.vars("n y x o")
+    r = tw.rdom(v=R, u=R, c=CI)
+    padded = tw.constant_exterior(image, 0.0, None, (0, H), (0, W), None, name="padded")
+    total, out = tw.func("total"), tw.func("out")
+    total[n, y, x, o] = bias[o]
+    total[n, y, x, o] += (
+        padded[n, stride * y + r.v - R // 2, stride * x + r.u - R // 2, r.c] * weights[r.v, r.u, r.c, o]
+    )
+    out[n, y, x, o] = tw.maximum(total[n, y, x, o], 0.0)
+    return out[:B, : (H + stride - 1) // stride, : (W + stride - 1) // stride, :CO]
+
+
+def by_rows(stride=STRIDE):
+    """Vectors of output channels, a row of pixels at a time; the picture is read through its padding."""
+    s = strided_conv.schedule(stride=stride)
+    s["out"].parallel("y").vectorize("o", VECTOR)
+    s["total"].compute_at("out.y")
+    s["total.init"].vectorize("o", VECTOR)
+    s["total.update"].reorder("n", "y", "x", "v", "u", "c", "o").vectorize("o", VECTOR)
+    return s
+
+
+def expert(stride=STRIDE):
+    """Strips of rows whose input is staged; a tile of pixels by channels stays in registers for all of its sums. Weights are
+    packed: once for all calls where they are given by `prepack`.
+    """
+    s = strided_conv.schedule(stride=stride)
+    s["out"].split("y", "yo", "yi", 4).parallel("yo").vectorize("o", VECTOR)
+    s["total"].compute_at("out.yo")
+    s["padded"].compute_at("out.yo").vectorize("x3", VECTOR)
+    total = s["total.update"].split("x", "xo", "xi", PIXELS)
+    total.split("o", "oo", "ot", CHANNELS).split("ot", "ov", "ol", VECTOR)
+    total.reorder("n", "oo", "y", "xo", "v", "u", "c", "xi", "ov", "ol").unroll("xi").unroll("ov").vectorize("ol")
+    s.cache_write("total", at="total.update.xo", memory="reg")
+    s.layout("weights", f"v u c o -> o//{CHANNELS} v u c o%{CHANNELS}")
+    return s
+
+
+SCHEDULES = (by_rows, expert)
+
+
+def inputs(B=2, size=30, R=3, CI=12, CO=40):
+    """Activations after a rectifier, and weights scaled as at the start of training."""
+    rng = np.random.default_rng(0)
+    image = np.maximum(rng.standard_normal((B, size, size, CI), dtype=np.float32), 0)
+    weights = rng.standard_normal((R, R, CI, CO)) * np.sqrt(2 / (R * R * CI))
+    return image, np.float32(weights), rng.standard_normal(CO, dtype=np.float32) / 10
+
+
+def independent(image, weights, bias, stride=STRIDE):
+    image, weights = np.float64(image), np.float64(weights)
+    sums = [
+        sum(signal.correlate(picture[..., c], weights[..., c, o], "same", "direct") for c in range(image.shape[3]))
+        for picture in image for o in range(weights.shape[3])
+    ]  # fmt: skip
+    planes = np.reshape(sums, (len(image), -1, *image.shape[1:3]))[..., ::stride, ::stride]
+    return np.float32(np.maximum(np.moveaxis(planes, 1, -1) + bias, 0))
+
+
+def check(stride=STRIDE, **sizes):
+    args = inputs(**sizes)
+    testing.check_schedules(strided_conv, SCHEDULES, args, independent(*args, stride), statics={"stride": stride})
+
+
+if __name__ == "__main__":
+    check()
+    check(size=28, R=7, CI=3)
