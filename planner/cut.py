@@ -65,6 +65,7 @@ class _Cutter:
         self.sources: dict[Source, Array | InoutFunc | ScalarParam] = {}  # parameters, in the order of their first use
         self.memo: dict[Node, Node] = {}
         self.rvars: dict[Node, Node] = {}
+        self.domains: dict[Domain, Domain] = {}
         inside = set(funcs)
         self.funcs = {f: self._standing_for(f) for f in whole.funcs if f in inside}
 
@@ -75,10 +76,13 @@ class _Cutter:
                 new.init = self._definition(f.init, new)
             new.updates.extend(self._definition(d, new) for d in f.updates)
         results = [f for f in wanted if not isinstance(f, InoutFunc)]
+        returned = tuple(map(self._whole_region, results))
         made = make_pipeline(
-            tuple(map(self._whole_region, results)) or None, tuple(self.sources.values()),
-            _plain(wanted[-1].name), self.whole.location,
-        )  # fmt: skip
+            returned[0] if len(returned) == 1 else returned or None,
+            tuple(self.sources.values()),
+            _plain(wanted[-1].name),
+            self.whole.location,
+        )
         outputs = tuple(Buffer(f, k) for f in results for k in range(len(f.dtypes)))
         return Part(made, tuple(self.sources), outputs, self.names)
 
@@ -127,13 +131,17 @@ class _Cutter:
     # Definitions ------------------------------------------------------------------------------------------------
 
     def _definition(self, d: Definition, f: Func) -> Definition:
-        rdom = None
-        if d.rdom is not None:
-            ranges = {n: self._moved((a, b)) for n, (a, b) in d.rdom.ranges.items()}
-            rdom = Domain(ranges, d.rdom.location)  # type: ignore[arg-type]
-            self.rvars.update({d.rdom.rvar(n): rdom.rvar(n) for n in ranges})
-            rdom.predicates, rdom.frozen = self._moved(d.predicates), True
+        rdom = None if d.rdom is None else self._domain(d.rdom)
         return Definition(f, d.number, self._moved(d.lhs), self._moved(d.values), rdom, d.location)
+
+    def _domain(self, old: Domain) -> Domain:
+        """A reduction domain rebuilt; several definitions may share one."""
+        if old not in self.domains:
+            ranges = {n: self._moved((a, b)) for n, (a, b) in old.ranges.items()}
+            made = self.domains[old] = Domain(ranges, old.location)  # type: ignore[arg-type]
+            self.rvars.update({old.rvar(n): made.rvar(n) for n in ranges})
+            made.predicates, made.frozen = self._moved(old.predicates), True
+        return self.domains[old]
 
     def _moved(self, roots: tuple[Node, ...]) -> tuple[Node, ...]:
         return ir.transform(roots, self._rebuilt, self.memo)

@@ -87,7 +87,7 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> Iterator[tuple[slice, s
 def _flat(at: Sequence[Expr], shape: Sequence[Expr]) -> Expr:
     place = extent(0)
     for i, n in zip(at, shape, strict=True):
-        place = place * n + i
+        place = place if is_one(n) else place * n + i
     return place
 
 

@@ -70,9 +70,10 @@ def mixed(x: tw.f32[M, N], w: tw.f32[N, 4], past: tw.inout(tw.f32[M, 4]), at: tw
     total = tw.func("total", tw.f32)
     total[i, j] = 0.5
     total[i, j] += pair[i, k - 1][0] * w[k, j] + tw.cast(tw.f32, pair[i, k][1])
+    largest = tw.max(pair[i, k][0], over=k, name="largest")  # over the same domain
     past[tw.clamp(at, 0, M - 1), j] = total[0, j]
     out = tw.func("out")
-    out[i, j] = past[i, j] * 2.0 + total[i, j]
+    out[i, j] = past[i, j] * 2.0 + total[i, j] + largest
     return out[1:M, :4]
 
 
