@@ -83,9 +83,10 @@ class _Analysis:
     def of(self, n: Node) -> Interval:
         found = self.memo.get(n)
         if found is None:
-            for m in ir.postorder([n]):  # arguments first, so that the recursion below stays flat
-                if m not in self.memo and not self._refines(m):
-                    self.memo[m] = self._one(m)
+            if n.args:
+                for m in ir.postorder([n]):  # arguments first, so that the recursion below stays flat
+                    if m not in self.memo and not self._refines(m):
+                        self.memo[m] = self._one(m)
             found = self.memo.get(n) or self._one(n)
             self.memo[n] = found
         return found
@@ -124,14 +125,11 @@ class _Analysis:
         coefs, c = simplify.linear(n)
         if n.op == "mul" and n in coefs:
             return _times(self._get(n.args[0]), self._get(n.args[1]))
-        lo: Bound = integer(c)
-        hi: Bound = integer(c)
-        for t, k in coefs.items():
-            r = self._get(t)
-            down, up = (r.lo, r.hi) if k > 0 else (r.hi, r.lo)
-            lo = None if lo is None or down is None else add(lo, mul(down, integer(k)))
-            hi = None if hi is None or up is None else add(hi, mul(up, integer(k)))
-        return Interval(lo, hi)
+        ranges = [(self._get(t), k) for t, k in coefs.items()]
+        return Interval(
+            simplify.total([(r.lo if k > 0 else r.hi, k) for r, k in ranges], c),
+            simplify.total([(r.hi if k > 0 else r.lo, k) for r, k in ranges], c),
+        )
 
     def _refines(self, n: Node) -> bool:
         """Whether the arms of a select are looked at with what its condition says."""

@@ -40,7 +40,9 @@ LEAVES = frozenset(["const", "var", "rvar", "size", "scalar"])
 class Node:
     """One interned operation. Build it with `node(...)`; compare it with `is`."""
 
-    __slots__ = ("__weakref__", "_digest", "_linear", "_nonnegative", "_variables", "args", "attr", "dtype", "op")
+    __slots__ = (
+        "__weakref__", "_digest", "_linear", "_nonnegative", "_rank", "_variables", "args", "attr", "dtype", "op",
+    )  # fmt: skip
 
     op: str
     dtype: DType
@@ -68,22 +70,23 @@ class Node:
 
 
 _table: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
-
-
-def _attr_key(op: str, attr: Any) -> Any:
-    if op == "const" and isinstance(attr, float):
-        return struct.pack("<d", attr)  # keeps -0.0 apart from 0.0 and finds NaN again
-    return attr
+_references = (
+    _table.data
+)  # asked directly, which is several times as fast: most of a compilation's nodes are there already
 
 
 def node(op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -> Node:
     """The interned node; two calls with the same parts give the same object."""
-    key = (op, dtype, args, _attr_key(op, attr), type(attr))
-    found = _table.get(key)
+    if op == "const" and isinstance(attr, float):
+        key = (op, dtype, args, struct.pack("<d", attr), float)  # keeps -0.0 apart from 0.0 and finds NaN again
+    else:
+        key = (op, dtype, args, attr, attr.__class__)
+    reference = _references.get(key)
+    found = None if reference is None else reference()
     if found is None:
         found = Node()
         found.op, found.dtype, found.args, found.attr = op, dtype, args, attr
-        found._digest = found._linear = found._variables = found._nonnegative = None
+        found._digest = found._linear = found._variables = found._nonnegative = found._rank = None
         _table[key] = found
     return found
 
@@ -118,15 +121,18 @@ def _digest(n: Node) -> bytes:
 def postorder(roots: Iterable[Node]) -> Iterator[Node]:
     """Every node below `roots` once, arguments before users. Iterative: depth is not limited by Python's stack."""
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
+    stack: list[Node | None] = [*roots][::-1]
     while stack:
-        n, ready = stack.pop()
-        if ready:
-            yield n
+        n = stack.pop()
+        if n is None:  # the arguments of the next one are done
+            yield stack.pop()  # type: ignore[misc]
         elif n not in seen:
             seen.add(n)
-            stack.append((n, True))
-            stack.extend((a, False) for a in reversed(n.args) if a not in seen)
+            if n.args:
+                stack += (n, None)
+                stack += [a for a in n.args[::-1] if a not in seen]
+            else:
+                yield n
 
 
 _NONE: frozenset[Node] = frozenset()
@@ -207,7 +213,8 @@ def const(value: int | float | bool, dtype: DType) -> Node:
 
 def integer(value: int) -> Node:
     """A constant of type index."""
-    return node("const", index, (), int(value))
+    found = _SMALL.get(value)
+    return node("const", index, (), int(value)) if found is None else found
 
 
 def var(name: str) -> Node:
@@ -220,6 +227,7 @@ def size(name: str) -> Node:
     return node("size", index, (), name)
 
 
+_SMALL = {k: node("const", index, (), k) for k in range(-64, 1025)}  # those that index arithmetic is full of
 TRUE = node("const", bool_, (), True)
 FALSE = node("const", bool_, (), False)
 

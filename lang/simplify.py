@@ -69,13 +69,19 @@ _ORDER = {"size": 0, "scalar": 0, "var": 1, "rvar": 2}
 
 
 def _rank(n: Node) -> tuple:
-    name = n.attr if isinstance(n.attr, str) else n.attr[1] if n.op == "rvar" else ""
-    return (_ORDER.get(n.op, 3), name, n.digest)
+    """Where an atom stands in a sum (kept with the node)."""
+    found = n._rank
+    if found is None:
+        name = n.attr if isinstance(n.attr, str) else n.attr[1] if n.op == "rvar" else ""
+        found = n._rank = (_ORDER.get(n.op, 3), name, n.digest)
+    return found
 
 
 def from_linear(coefs: Mapping[Node, int], constant: int) -> Node:
     """The canonical node of a linear form: positive terms first, the constant last."""
-    terms = sorted((t for t in coefs if coefs[t]), key=lambda t: (coefs[t] < 0, _rank(t)))
+    terms = [t for t, c in coefs.items() if c]
+    if len(terms) > 1:
+        terms.sort(key=lambda t: (coefs[t] < 0, _rank(t)))
     out: Node | None = None
     for t in terms:
         c = coefs[t]
@@ -94,6 +100,19 @@ def add(a: Node, b: Node) -> Node:
 def sub(a: Node, b: Node) -> Node:
     (x, cx), (y, cy) = _linear(a), _linear(b)
     return from_linear(_merge(x, y, -1), cx - cy)
+
+
+def total(parts: Iterable[tuple[Node | None, int]], constant: int) -> Node | None:
+    """The sum of multiples and a constant; None where a part is."""
+    out: dict[Node, int] = {}
+    for n, k in parts:
+        if n is None:
+            return None
+        coefs, c = _linear(n)
+        constant += k * c
+        for t, m in coefs.items():
+            out[t] = out.get(t, 0) + k * m
+    return from_linear(out, constant)
 
 
 def neg(a: Node) -> Node:
