@@ -18,12 +18,13 @@ def main() -> int:
     first.add_argument("--threads", type=int, default=1)
     threads = first.parse_known_args()[0].threads
     available = processors()
+    os.environ.setdefault("BENCHMARKS_PROCESSORS", ",".join(map(str, available)))  # for cases in processes of their own
     if 1 <= threads <= len(available):
         pin(available[-threads:])  # before anything imports NumPy
 
     from benchmarks import report
     from benchmarks.cases import entries
-    from benchmarks.harness import Result
+    from benchmarks.harness import Result, Skipped
 
     cases = entries()
     parser = argparse.ArgumentParser(
@@ -45,18 +46,20 @@ def main() -> int:
     if args.rounds is not None and args.rounds < 1:
         parser.error("--rounds must be 1 or more")
     chosen = [e for e in cases.values() if report.is_chosen(e, args.cases)]
-    results = []
+    results, skipped = [], []
     for e in chosen:
         result = e.run(args.threads, args.rounds)
         print(json.dumps(result.as_json()) if args.json else result, flush=True)
         if isinstance(result, Result):
             results.append((e, result))
+        elif isinstance(result, Skipped):
+            skipped.append(result)
     if not args.json:
         print("".join(f"{line}\n" for line in report.groups(results)), end="")
     if args.plot:
         report.plot(results, args.plot)
     if args.markdown:
-        report.page(results, args.threads, args.markdown)
+        report.page(results, args.threads, args.markdown, skipped)
     return 0
 
 

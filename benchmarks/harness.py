@@ -16,6 +16,9 @@ from typing import Any
 LEAST_SECONDS = 0.002  # of one timed sample: shorter runs are repeated
 BUDGET = 4.0  # seconds of timed runs a case
 LEAST_ROUNDS = 15
+SETTLE = (
+    0.04  # seconds: threads of OpenBLAS look for work for 26 ms (2^26 cycles) after a call, those of OpenMP for less
+)
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,31 @@ class Result:
         return "\n".join(lines or [f"{self.case:26} {shown(self.seconds.median):>10}  {share}"])
 
 
+@dataclass(frozen=True)
+class Skipped:
+    """A case that can't be measured here, and why."""
+
+    case: str
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"case": self.case, "skipped": self.reason}
+
+    def __str__(self) -> str:
+        return f"{self.case:26} not measured: {self.reason}"
+
+
+def from_json(data: Mapping[str, Any]) -> Result:
+    """A result from what its `as_json` gave, in another process."""
+
+    def times(x: Mapping[str, float] | None) -> Spread | None:
+        return None if x is None else Spread(**x)
+
+    peers = tuple(Against(**{**p, "seconds": times(p["seconds"]), "ratio": times(p["ratio"])}) for p in data["peers"])
+    known = {k: v for k, v in data.items() if k != "best_peer"}
+    return Result(**{**known, "seconds": Spread(**data["seconds"]), "peers": peers})
+
+
 def shown(seconds: float) -> str:
     """`1.52 ms`"""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
@@ -146,7 +174,7 @@ def measure(name: str, case: Case, threads: int, rounds: int | None = None) -> R
 
     case.check()
     runs = {"": case.ours} | {p.name: p.run for p in case.peers if p.run is not None}
-    times = in_turns(runs, rounds)
+    times = in_turns(runs, rounds, settle=threads > 1)
     limit = least(case.work, threads)
     return result(name, times, case.peers, threads, *limit)
 
@@ -168,13 +196,17 @@ def result(
     return Result(name, spread(ours), against, len(ours), threads, limit, limit_s)
 
 
-def in_turns(runs: Mapping[str, Callable[[], Any]], rounds: int | None) -> dict[str, list[float]]:
-    """Seconds of a run by name, a figure a round."""
+def in_turns(runs: Mapping[str, Callable[[], Any]], rounds: int | None, settle: bool = False) -> dict[str, list[float]]:
+    """Seconds of a run by name, a figure a round. `settle`: the threads of the side before are given time to fall asleep,
+    and those of this side are woken by an untimed run."""
     counts = {name: repetitions(run) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     start, done = time.perf_counter(), 0
     while done < rounds if rounds else done < LEAST_ROUNDS or time.perf_counter() - start < BUDGET:
         for name in list(runs)[:: -1 if done % 2 else 1]:
+            if settle:
+                time.sleep(SETTLE)
+                runs[name]()
             times[name].append(sample(runs[name], counts[name]))
         done += 1
         if not rounds and time.perf_counter() - start > 10 * BUDGET and done >= 3:

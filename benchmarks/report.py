@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from benchmarks.cases import Entry
-from benchmarks.harness import Against, Result, Spread, shown
+from benchmarks.harness import Against, Result, Skipped, Spread, shown
 from tilewright.codegen.probe.caches import processor_name
 
 Results = Sequence[tuple[Entry, Result]]
@@ -39,9 +39,10 @@ def groups(results: Results) -> Iterator[str]:
             yield f"{group}: geometric mean {mean:.3f} of {len(ratios)} ratios to the best peer, {min(ratios):.2f} at least"
 
 
-def page(results: Results, threads: int, path: str) -> None:
+def page(results: Results, threads: int, path: str, skipped: Sequence[Skipped] = ()) -> None:
     """Write a page of Markdown with date, processor, versions, and a row for each peer of each case."""
-    Path(path).write_text("\n".join(_page(results, threads)) + "\n", encoding="utf-8")
+    lines = [*_page(results, threads), *(f"\nNot measured: {s.case}, as {s.reason}." for s in skipped)]
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _page(results: Results, threads: int) -> Iterator[str]:

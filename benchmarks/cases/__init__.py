@@ -14,13 +14,15 @@ from benchmarks.harness import Case
 @dataclass(frozen=True)
 class Entry:
     """A case by name. `run(threads, rounds)` measures it: the result prints itself and has `as_json()`. A `long` one runs
-    where it is named in full and nowhere else; the ratios of a `group` are shown with their geometric mean."""
+    where it is named in full and nowhere else; the ratios of a `group` are shown with their geometric mean. `make`:
+    the case, where it runs in this process."""
 
     name: str
     title: str
     run: Callable[[int, int | None], Any]
     group: str = ""
     long: bool = False
+    make: Callable[[], Case] | None = None
 
 
 def entry(name: str, title: str, make: Callable[[], Case], group: str = "") -> Entry:
@@ -29,7 +31,7 @@ def entry(name: str, title: str, make: Callable[[], Case], group: str = "") -> E
     def run(threads: int, rounds: int | None) -> harness.Result:
         return harness.measure(name, make(), threads, rounds)
 
-    return Entry(name, title, run, group)
+    return Entry(name, title, run, group, make=make)
 
 
 def entries() -> dict[str, Entry]:
@@ -45,10 +47,23 @@ def entries() -> dict[str, Entry]:
         products,
         rows,
         sums,
+        threads,
         unscheduled,
     )
 
-    modules = (products, networks, convolutions, rows, unscheduled, sums, pictures, grids, processes, compiling)
+    modules = (
+        products,
+        networks,
+        convolutions,
+        rows,
+        unscheduled,
+        sums,
+        pictures,
+        grids,
+        threads,
+        processes,
+        compiling,
+    )
     found = [e for module in modules for e in module.ENTRIES]
     found += [
         Entry(name, title, partial(_figure, name), long=name in simulator.LONG)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness import Case, Peer, Spread, measure, result
+from benchmarks import harness
+from benchmarks.harness import Case, Peer, Skipped, Spread, from_json, in_turns, measure, result
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,6 +77,57 @@ def test_ratios_are_those_of_a_round() -> None:
     assert of_b.ratio is not None and (of_b.ratio.median, of_b.reached) == (1.0, False)
     assert of_c.ratio is None and of_c.reached is None
     assert found.best is of_b
+
+
+def test_a_result_comes_back_from_another_process() -> None:
+    found = result("case", {"": [1.0, 2.0], "a": [2.0, 4.0]}, (Peer("a", None, 1.0), Peer("c", None)), 2, "copy", 0.5)
+    assert from_json(json.loads(json.dumps(found.as_json()))) == found
+
+
+def test_two_threads_need_two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.cases import threads
+
+    monkeypatch.setenv("BENCHMARKS_PROCESSORS", "0")
+    found = threads.alone("threads-matmul-256", 1)
+    assert isinstance(found, Skipped)
+    assert found.as_json() == {"case": "threads-matmul-256", "skipped": "2 processors are needed, there is 1"}
+    assert "not measured" in str(found)
+
+
+def test_cases_of_threads_are_cases_and_examples() -> None:
+    from benchmarks import gallery
+    from benchmarks.cases import entries, threads
+
+    cases = entries()
+    assert all(cases[n].make is not None for n in threads.BOUND)
+    assert set(threads.EXAMPLES) <= set(gallery.SIZES)
+
+
+def test_a_case_beside_itself_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.cases.threads import ONE, beside_one
+    from tilewright.codegen.runtime import default_threads
+
+    monkeypatch.setenv("TILEWRIGHT_THREADS", "3")
+    checked: list[int] = []
+
+    def make() -> Case:
+        n = default_threads()
+        return Case(lambda: n, (Peer("other", None, 2.0),), lambda: checked.append(n))
+
+    case = beside_one(make, 1.7)
+    assert [(p.name, p.target) for p in case.peers] == [(ONE, 1.7), ("other", None)]
+    case.check()
+    assert case.ours() == 3 and case.peers[0].run is not None and case.peers[0].run() == 1 and checked == [1, 3]
+
+
+def test_sides_settle_before_they_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sample of two threads is preceded by a run that wakes them."""
+    monkeypatch.setattr(harness, "SETTLE", 0.0)
+    monkeypatch.setattr(harness, "LEAST_SECONDS", 0.0)
+    ran: list[str] = []
+    runs = {name: (lambda name=name: ran.append(name)) for name in ("a", "b")}
+    in_turns(runs, 2, settle=True)
+    assert "".join(ran) == "aabb" + "aabb" + "bbaa"
 
 
 def test_wrong_values_are_not_timed() -> None:
