@@ -435,8 +435,11 @@ class _Flattener:
         return flat(roots, ALWAYS)
 
     def prefetch(self, tensor: Tensor, region: tuple[Interval, ...], write: bool, scope: Mapping[Key, Place]) -> L.Stmt:
-        """One hint a cache line of every row of the region."""
-        p = scope[(tensor, 0)]
+        """One hint a cache line of every row of the region, in the array of every component."""
+        places = [p for (t, _), p in scope.items() if t is tensor]
+        return L.block(*(self.hints(p, tensor, region, write) for p in places))
+
+    def hints(self, p: Place, tensor: Tensor, region: tuple[Interval, ...], write: bool) -> L.Stmt:
         line = max(1, 64 // p.buffer.dtype.bytes)
         at: list[Node] = []
         wraps = []

@@ -47,8 +47,8 @@ def fused():
 
 
 def expert():
-    """Vectors at a time, so that the steps of one hide the latency of another; the next row is fetched behind the
-    arithmetic of `exp`."""
+    """Vectors at a time, so that the steps of one hide the latency of another; the lines that the results go to are
+    fetched behind the arithmetic of `exp`."""
     s = softmax.schedule()
     s["Y"].parallel("i").vectorize("j", 2 * VECTOR)
     for stage in ("total", "E", "largest"):
@@ -56,7 +56,7 @@ def expert():
     s["E"].vectorize("j", 4 * VECTOR)
     s["largest.update"].vectorize("k", 4 * VECTOR)
     s["total.update"].vectorize("k", 8 * VECTOR)
-    s.prefetch("X", at="E.j", distance=16)
+    s.prefetch("Y", at="E.j", distance=0)
     return s
 
 

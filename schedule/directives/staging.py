@@ -235,11 +235,13 @@ def _given(state: State, d: Directive, array: Array | None) -> State:
 def prefetch(state: State, d: Directive) -> State:
     """Touch what a tensor is needed for some iterations of a loop later: `prefetch A at C.update.k offset 4`.
 
-    What is computed inside that loop counts too. A hint to the caches; values don't depend on it. Errors:
-    schedule.not-read, schedule.prefetch-twice.
+    What is computed inside that loop counts too. Past the loop's end it goes on in memory: to the next row. A Func in
+    whose loops this one stands and that isn't read is fetched to be written: of the row that is made around, every
+    iteration touches its share (`prefetch Y at E.j offset 0`, E being computed at Y.i).
+    A hint to the caches; values don't depend on it. Errors: schedule.not-read, schedule.prefetch-twice.
     """
     s, loop = find_loop(state, str(d.option("at")))
-    tensor = _read_inside(state, s, loop, d.operands[0])
+    tensor = _touched(state, s, loop, d.operands[0])
     if any(m.tensor == tensor.name and m.loop == loop for m in s.prefetches):
         raise refuse(f"{tensor.name} is prefetched at {state.loop_address(s.key, loop)} already", "prefetch-twice",
                      "say it once a loop, with the offset that is wanted")  # fmt: skip
@@ -328,7 +330,23 @@ def check_prefetches(state: State) -> None:
     """Raise ScheduleError if a stage does not read any more what is prefetched for it."""
     for s in state.stages.values():
         for mark in s.prefetches:
-            _read_inside(state, s, mark.loop, mark.tensor)
+            _touched(state, s, mark.loop, mark.tensor)
+
+
+def _touched(state: State, s: Stage, loop: str, name: str) -> Tensor:
+    """The tensor `name`: a Func in whose loops a stage stands, or what one iteration of its loop reads."""
+    outer = _around(state, s)
+    return outer[name] if name in outer else _read_inside(state, s, loop, name)
+
+
+def _around(state: State, s: Stage) -> dict[str, Func]:
+    """The Funcs in whose loops a stage stands."""
+    out: dict[str, Func] = {}
+    place = state.funcs[s.key[0]].compute
+    while place.kind == "at" and place.stage is not None:
+        fs = state.funcs[place.stage[0]]
+        out[fs.func.name], place = fs.func, fs.compute
+    return out
 
 
 def _copy_of(source: Array | Func, name: str, rank: int, layout: IndexMap | None) -> Func:
