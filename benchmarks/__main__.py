@@ -11,6 +11,8 @@ import argparse
 import json
 import os
 import sys
+import traceback
+from typing import Any
 
 
 def main() -> int:
@@ -24,7 +26,7 @@ def main() -> int:
 
     from benchmarks import report
     from benchmarks.cases import entries
-    from benchmarks.harness import Result, Skipped
+    from benchmarks.harness import Failed, Result, Skipped
 
     cases = entries()
     parser = argparse.ArgumentParser(
@@ -45,10 +47,13 @@ def main() -> int:
         parser.error(f"--threads must be 1..{len(available)} here")
     if args.rounds is not None and args.rounds < 1:
         parser.error("--rounds must be 1 or more")
+    for option, problem in (("plot", report.no_picture(args.plot)), ("markdown", report.unwritable(args.markdown))):
+        if problem:
+            parser.error(f"--{option}: {problem}")
     chosen = [e for e in cases.values() if report.is_chosen(e, args.cases)]
     results, skipped = [], []
     for e in chosen:
-        result = e.run(args.threads, args.rounds)
+        result = measured(e, args.threads, args.rounds)
         print(json.dumps(result.as_json()) if args.json else result, flush=True)
         if isinstance(result, Result):
             results.append((e, result))
@@ -60,7 +65,18 @@ def main() -> int:
         report.plot(results, args.plot)
     if args.markdown:
         report.page(results, args.threads, args.markdown, skipped)
-    return 0
+    return 1 if any(isinstance(s, Failed) for s in skipped) else 0
+
+
+def measured(entry: Any, threads: int, rounds: int | None) -> Any:
+    """The result of a case, or why there is none: the cases after it are measured all the same."""
+    from benchmarks.harness import Failed
+
+    try:
+        return entry.run(threads, rounds)
+    except Exception as error:
+        traceback.print_exc()
+        return Failed(entry.name, f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
 
 
 def processors() -> list[int]:

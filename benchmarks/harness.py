@@ -142,6 +142,11 @@ class Skipped:
         return f"{self.case:26} not measured: {self.reason}"
 
 
+@dataclass(frozen=True)
+class Failed(Skipped):
+    """A case that ended with an error: wrong values, say."""
+
+
 def from_json(data: Mapping[str, Any]) -> Result:
     """A result from what its `as_json` gave, in another process."""
 
@@ -199,7 +204,10 @@ def result(
 def in_turns(runs: Mapping[str, Callable[[], Any]], rounds: int | None, settle: bool = False) -> dict[str, list[float]]:
     """Seconds of a run by name, a figure a round. `settle`: the threads of the side before are given time to fall asleep,
     and those of this side are woken by an untimed run."""
-    counts = {name: repetitions(run) for name, run in runs.items()}
+    counts = {}
+    for name, run in runs.items():
+        time.sleep(SETTLE if settle else 0.0)
+        counts[name] = repetitions(run)
     times: dict[str, list[float]] = {name: [] for name in runs}
     start, done = time.perf_counter(), 0
     while done < rounds if rounds else done < LEAST_ROUNDS or time.perf_counter() - start < BUDGET:

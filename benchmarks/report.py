@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import importlib.util
 import math
+import os
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +18,7 @@ from tilewright.codegen.probe.caches import processor_name
 
 Results = Sequence[tuple[Entry, Result]]
 
+_PICTURES = (".png", ".svg", ".pdf")
 _PACKAGES = ("tilewright", "numpy", "numba", "llvmlite", "torch", "halide", "opencv-python-headless", "numexpr")
 
 
@@ -37,6 +40,29 @@ def groups(results: Results) -> Iterator[str]:
         if len(ratios) > 1:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             yield f"{group}: geometric mean {mean:.3f} of {len(ratios)} ratios to the best peer, {min(ratios):.2f} at least"
+
+
+def unwritable(path: str | None) -> str | None:
+    """Why no file can be written there, if so: known before hours of measurements."""
+    if path is None:
+        return None
+    file = Path(path)
+    if file.is_dir():
+        return f"{path} is a folder"
+    if not file.parent.is_dir():
+        return f"there is no folder {file.parent}"
+    return None if os.access(file if file.exists() else file.parent, os.W_OK) else f"{path} can't be written"
+
+
+def no_picture(path: str | None) -> str | None:
+    """Why no picture can be drawn there, if so."""
+    if path is None:
+        return None
+    if Path(path).suffix.lower() not in _PICTURES:
+        return f"{path} must end with one of {', '.join(_PICTURES)}"
+    if importlib.util.find_spec("matplotlib") is None:
+        return "matplotlib is not installed"
+    return unwritable(path)
 
 
 def page(results: Results, threads: int, path: str, skipped: Sequence[Skipped] = ()) -> None:

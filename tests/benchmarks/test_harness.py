@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import harness
-from benchmarks.harness import Case, Peer, Skipped, Spread, from_json, in_turns, measure, result
+from benchmarks import harness, report
+from benchmarks.__main__ import measured
+from benchmarks.cases import Entry
+from benchmarks.harness import Case, Failed, Peer, Skipped, Spread, from_json, in_turns, measure, result
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +37,24 @@ def test_wrong_arguments() -> None:
     for arguments in (["frob"], ["call", "--threads", "0"], ["call", "--threads", "100000"]):
         done = run(*arguments)
         assert done.returncode == 2 and "error:" in done.stderr
+
+
+def test_files_that_cannot_be_written_are_known_before_anything_is_measured(tmp_path: Path) -> None:
+    assert report.unwritable(str(tmp_path / "page.md")) is None and report.unwritable(None) is None
+    assert report.unwritable(str(tmp_path)) and report.unwritable(str(tmp_path / "none" / "page.md"))
+    assert report.no_picture(str(tmp_path / "p.svg")) is None and report.no_picture(None) is None
+    assert ".png" in (report.no_picture(str(tmp_path / "p.bmp")) or "")
+    done = run("call", "--markdown", str(tmp_path / "none" / "page.md"))
+    assert (done.returncode, done.stdout) == (2, "") and "there is no folder" in done.stderr
+
+
+def test_a_case_that_ends_with_an_error_does_not_end_the_others(capsys) -> None:
+    def wrong(threads: int, rounds: int | None) -> None:
+        raise AssertionError("off by 1\nand more")
+
+    failed = measured(Entry("case", "", wrong), 1, None)
+    assert failed == Failed("case", "AssertionError: off by 1") and "Traceback" in capsys.readouterr().err
+    assert measured(Entry("case", "", lambda threads, rounds: threads), 7, None) == 7
 
 
 def test_every_example_has_a_real_size() -> None:
