@@ -92,6 +92,9 @@ def pin(chosen: list[int]) -> None:
         os.sched_setaffinity(0, chosen)
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "HL"):
         os.environ[f"{name}_NUM_THREADS"] = str(len(chosen))
+    os.environ["OPENBLAS_THREAD_TIMEOUT"] = (
+        "22"  # idle threads look for work for 2^22 cycles, some ms, and not for 100 ms
+    )
     os.environ.pop("OPENBLAS_CORETYPE", None)  # the peer is to take the kernels made for this processor
 
 

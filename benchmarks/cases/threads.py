@@ -1,8 +1,8 @@
 """Two threads beside one, each case in a process of its own that may use two processors.
 
 Other cases run as they are, once with as many threads as there are processors and once with one; their peers run with two.
-Between two sides nothing runs for a while, so that threads of other libraries, which look for work for some 30 ms after a
-call, have gone to sleep. Short loops are timed one by one: in a row, and each after a rest in which our threads sleep.
+Between two sides nothing runs for a while, so that threads of other libraries, which look for work for some ms after a call,
+have gone to sleep. Short loops are timed one by one: in a row, and each after a rest in which our threads sleep.
 """
 
 from __future__ import annotations

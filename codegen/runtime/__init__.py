@@ -35,9 +35,9 @@ _FUNCTIONS = (
 # Looks of an idle thread before it sleeps. The first (pool_ir.PAUSES) take 20-40 ns on x86-64, the others, which yield,
 # half a microsecond where nobody else wants the processor: some 150 us in all.
 SPIN = pool_ir.PAUSES + 288
-# Operations of a loop (see `work`), 20-80 us, that are not worth waking a thread: it takes the caller 6 us, and the other
+# Operations of a loop (see `work`), 30-100 us, that are not worth waking a thread: it takes the caller 6 us, and the other
 # begins 20-80 us later (Zen 4, virtual machine; the longer it slept the later).
-SHORT = 500_000
+SHORT = 700_000
 
 _lock = threading.Lock()
 
