@@ -24,9 +24,9 @@ LENGTH = 256
 
 def radices(length):
     """The stages of a transform: 4 wherever possible, 2 first where the length is no power of four."""
-    bits = length.bit_length() - 1
-    if length != 1 << bits or bits < 1:
-        raise ValueError(f"{length} is no power of two")
+    bits = int(length).bit_length() - 1
+    if length < 2 or length != 1 << bits:
+        raise ValueError(f"the length of a transform is a power of two from 2 on, not {length}")
     return [2] * (bits % 2) + [4] * (bits // 2)
 
 

@@ -71,7 +71,7 @@ SCHEDULES = (by_rows, expert)
 
 def quantised(weights):
     """Words and factors of weights [M, 32*G]: the largest of a group becomes 7 or -7."""
-    groups = weights.reshape(len(weights), -1, 32)
+    groups = weights.reshape(len(weights), weights.shape[1] // 32, 32)
     scale = np.float16(np.abs(groups).max(2) / 7)
     steps = np.float32(np.maximum(scale, np.finfo(np.float16).tiny))[:, :, None]
     q = np.uint32(np.clip(np.rint(groups / steps) + 8, 0, 15)).reshape(*scale.shape, 8, 4)

@@ -19,3 +19,10 @@ def test_lines_of_one_signal(lines: int, length: int) -> None:
     for schedule in (module.fft.schedule(**statics), module.expert_long(**statics)):
         found = module.fft.compile(schedule)(real, imag)
         assert np.linalg.norm(found[0] + 1j * found[1] - right) < 1e-6 * np.linalg.norm(right)
+
+
+@pytest.mark.parametrize("length", [1, 0, -4, 3, 1.5])
+def test_other_lengths_are_refused(length: float) -> None:
+    module = example("fft")
+    with pytest.raises(ValueError, match=f"from 2 on, not {length}"):
+        module.fft.schedule(length=length)
