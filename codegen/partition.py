@@ -141,7 +141,7 @@ def _parted(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
 
 def _here(loop: L.For, lanes: Lanes) -> list[Condition]:
     """The conditions that depend on this loop's variable and on no serial loop further in."""
-    return [c for c in conditions(loop.body, lanes) if loop.var in ir.leaves((c.least,), "var")]
+    return [c for c in conditions(loop.body, lanes) if loop.var in ir.variables(c.least)]
 
 
 def _part(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
@@ -158,7 +158,7 @@ def _middle(loop: L.For, lanes: Lanes) -> tuple[Node, Node, L.Stmt] | None:
     """Where the conditions that are linear in the loop's variable hold, and the body there; None without any."""
     found = _here(loop, lanes)
     linear = [(c, simplify.linear(c.least)[0].get(loop.var, 0)) for c in found]
-    linear = [(c, k) for c, k in linear if k and loop.var not in ir.leaves((_rest(c.least, loop.var, k),), "var")]
+    linear = [(c, k) for c, k in linear if k and loop.var not in ir.variables(_rest(c.least, loop.var, k))]
     if not linear:
         return None
     begin, end = loop.start, loop.stop
@@ -278,7 +278,7 @@ def _conditions(s: L.Stmt, inner: dict[Node, Interval], deeper: frozenset[Node])
 
 
 def _marked(roots: Sequence[Node], inner: dict[Node, Interval], deeper: frozenset[Node]) -> Iterator[Condition]:
-    for n in ir.leaves(roots, "likely"):
+    for n in dict.fromkeys(m for r in roots for m in ir.marks(r)):
         yield from _atoms(n, inner, deeper)
 
 
@@ -287,11 +287,10 @@ def _atoms(c: Node, inner: dict[Node, Interval], deeper: frozenset[Node]) -> Ite
         g = as_ge0(a)
         if g is None or ir.leaves((g,), "load"):
             continue
-        used = set(ir.leaves((g,), "var"))
-        if used & deeper:
+        if ir.variables(g) & deeper:
             continue
         least = bounds(g, inner).lo if inner else g
-        if least is not None and not any(v in inner for v in ir.leaves((least,), "var")):
+        if least is not None and ir.variables(least).isdisjoint(inner):
             yield Condition(a, least)
 
 

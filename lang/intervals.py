@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
@@ -63,8 +63,12 @@ def bounds(n: Node, env: Env) -> Interval:
 
 def all_bounds(nodes: Iterable[Node], env: Env) -> list[Interval]:
     """The ranges of several nodes at once."""
-    a = _Analysis(env)
-    return [a.of(n) for n in nodes]
+    return list(map(ranges_over(env), nodes))
+
+
+def ranges_over(env: Env) -> Callable[[Node], Interval]:
+    """`bounds` over one environment, for many nodes."""
+    return _Analysis(env).of
 
 
 def refine(env: Env, known: list[tuple[Node, Interval]]) -> Env:
@@ -79,22 +83,42 @@ class _Analysis:
     def __init__(self, env: Env, depth: int = 0):
         self.env, self.depth = env, depth
         self.memo: dict[Node, Interval] = {}
+        self.moving = frozenset(env) if all(n.op == "var" for n in env) else None
 
     def of(self, n: Node) -> Interval:
         found = self.memo.get(n)
         if found is None:
-            if n.args:
-                for m in ir.postorder([n]):  # arguments first, so that the recursion below stays flat
-                    if m not in self.memo and not self._refines(m):
-                        self.memo[m] = self._one(m)
+            for m in self._unknown(n):  # arguments first, so that the recursion below stays flat
+                if m not in self.memo and not self._refines(m):
+                    self.memo[m] = self._one(m)
             found = self.memo.get(n) or self._one(n)
             self.memo[n] = found
         return found
 
+    def _unknown(self, n: Node) -> Iterator[Node]:
+        """What is below `n` and not known yet, arguments before users."""
+        memo, stack = self.memo, [(n, False)]
+        while stack:
+            m, ready = stack.pop()
+            if ready:
+                yield m
+            elif m not in memo:
+                if self._fixed(m):
+                    memo[m] = point(m)
+                elif m.args:
+                    stack.append((m, True))
+                    stack += [(a, False) for a in m.args[::-1] if a not in memo]
+                else:
+                    yield m
+
+    def _fixed(self, n: Node) -> bool:
+        """Whether `n` is index arithmetic in which nothing varies."""
+        return self.moving is not None and ir.plain(n) and self.moving.isdisjoint(ir.variables(n))
+
     def _get(self, n: Node) -> Interval:
         found = self.memo.get(n)
         if found is None:
-            found = self.memo[n] = self._one(n)
+            found = self.memo[n] = point(n) if self._fixed(n) else self._one(n)
         return found
 
     def _varies(self, n: Node) -> bool:

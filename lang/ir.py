@@ -41,7 +41,8 @@ class Node:
     """One interned operation. Build it with `node(...)`; compare it with `is`."""
 
     __slots__ = (
-        "__weakref__", "_digest", "_linear", "_nonnegative", "_rank", "_variables", "args", "attr", "dtype", "op",
+        "__weakref__", "_digest", "_linear", "_marks", "_nonnegative", "_plain", "_rank", "_variables",
+        "args", "attr", "dtype", "op",
     )  # fmt: skip
 
     op: str
@@ -87,6 +88,7 @@ def node(op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -
         found = Node()
         found.op, found.dtype, found.args, found.attr = op, dtype, args, attr
         found._digest = found._linear = found._variables = found._nonnegative = found._rank = None
+        found._marks = found._plain = None
         _table[key] = found
     return found
 
@@ -151,6 +153,29 @@ def variables(n: Node) -> frozenset[Node]:
     return n._variables or (frozenset((n,)) if n.op == "var" else _NONE)
 
 
+def marks(n: Node) -> tuple[Node, ...]:
+    """The `likely` nodes below `n`, each once, in first-use order (kept with the nodes)."""
+    if n._marks is None:
+        for m in postorder((n,)):
+            if m._marks is None:
+                below = [b for a in m.args if (b := a._marks)]
+                found = below[0] if len(below) == 1 else tuple(dict.fromkeys(x for b in below for x in b))
+                m._marks = (*found, m) if m.op == "likely" else found
+    return n._marks
+
+
+_PLAIN = frozenset(["const", "var", "size", "rvar", "scalar", "add", "mul", "floordiv", "mod", "min", "max"])
+
+
+def plain(n: Node) -> bool:
+    """Whether `n` is index arithmetic on variables and sizes alone (kept with the nodes)."""
+    if n._plain is None:
+        for m in postorder((n,)):
+            if m._plain is None:
+                m._plain = m.dtype is index and m.op in _PLAIN and all(a._plain for a in m.args)
+    return n._plain
+
+
 def rebuild(n: Node, args: tuple[Node, ...]) -> Node:
     """`n` with other arguments; index arithmetic is simplified again."""
     if args == n.args:
@@ -196,6 +221,11 @@ def spread(n: Node, op: str) -> list[Node]:
 
 def leaves(roots: Iterable[Node], op: str) -> list[Node]:
     """The nodes of one operation below `roots`, each once, in first-use order."""
+    if op == "var":  # what is below is known; its order is where there are several
+        roots = list(roots)
+        found = _NONE.union(*map(variables, roots))
+        if len(found) < 2:
+            return list(found)
     return [n for n in postorder(roots) if n.op == op]
 
 

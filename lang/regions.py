@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
 from tilewright.lang.func import Array, Definition, Func, InoutFunc, Tensor
-from tilewright.lang.intervals import Env, Interval, bounds, facts, facts_if_false, refine, union
+from tilewright.lang.intervals import Env, Interval, bounds, facts, facts_if_false, ranges_over, refine, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output, Pipeline
 from tilewright.lang.types import bool_
@@ -79,6 +79,7 @@ def _reads(roots: Iterable[Node], env: Env, of: Tensor | None) -> Iterable[Read]
             loading.add(n)
     arms: dict[tuple[int, Node, bool], int] = {}
     envs: list[Env] = [env]
+    ranges = [ranges_over(env)]
 
     def arm(context: int, c: Node, holds: bool) -> int:
         key = (context, c, holds)
@@ -88,6 +89,7 @@ def _reads(roots: Iterable[Node], env: Env, of: Tensor | None) -> Iterable[Read]
                 return context
             arms[key] = len(envs)
             envs.append(refine(envs[context], known))
+            ranges.append(ranges_over(envs[-1]))
         return arms[key]
 
     seen: set[tuple[Node, int]] = set()
@@ -98,7 +100,7 @@ def _reads(roots: Iterable[Node], env: Env, of: Tensor | None) -> Iterable[Read]
             continue
         seen.add((n, k))
         if n.op == "load" and (of is None or n.attr[0] is of):
-            yield Read(n.attr[0], n.attr[1], tuple(bounds(a, envs[k]) for a in n.args), n)
+            yield Read(n.attr[0], n.attr[1], tuple(map(ranges[k], n.args)), n)
         if n.op == "select":
             c, a, b = n.args
             stack += [(b, arm(k, c, False)), (a, arm(k, c, True)), (c, k)]
@@ -232,10 +234,9 @@ def _grown(f: Func, d: Definition, box: Box, shrink: bool) -> Box:
     out = writes(d, env)
     require_bounded(out, f.name, d.lhs, d)
     more = [tuple(b if i.op == "var" else w for i, b, w in zip(d.lhs, box, out, strict=True))]
-    for r in reads(d, env):
-        if r.tensor is f:
-            require_bounded(r.box, f.name, r.load.args, d)
-            more.append(tuple(b if i is a else w for i, a, b, w in zip(d.lhs, r.load.args, box, r.box, strict=True)))
+    for r in reads(d, env, f):
+        require_bounded(r.box, f.name, r.load.args, d)
+        more.append(tuple(b if i is a else w for i, a, b, w in zip(d.lhs, r.load.args, box, r.box, strict=True)))
     return hull([box, *more])
 
 

@@ -286,12 +286,11 @@ class Builder:
         w, name = writes(body, env), body.func.name  # type: ignore[arg-type]
         require_bounded(w, name, body.lhs, body)  # type: ignore[arg-type]
         boxes = [region, tuple(b if i.op == "var" else x for i, b, x in zip(body.lhs, region, w, strict=True))]
-        for r in reads(body, env):  # type: ignore[arg-type]
-            if r.tensor is body.func:
-                require_bounded(r.box, name, r.load.args, body)  # type: ignore[arg-type]
-                boxes.append(
-                    tuple(b if i is a else x for i, a, b, x in zip(body.lhs, r.load.args, region, r.box, strict=True))
-                )
+        for r in reads(body, env, body.func):  # type: ignore[arg-type]
+            require_bounded(r.box, name, r.load.args, body)  # type: ignore[arg-type]
+            boxes.append(
+                tuple(b if i is a else x for i, a, b, x in zip(body.lhs, r.load.args, region, r.box, strict=True))
+            )
         return hull(boxes)
 
     # Placement ----------------------------------------------------------------------------------------------

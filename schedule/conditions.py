@@ -82,16 +82,13 @@ def _read(p: Pipeline, text: str, names: dict[str, Node]) -> Node:
     from tilewright.lang.text.reader import Source, grammar  # imports Lark
 
     line = " ".join(text.split())
-    source = Source(f"kernel c()\n  let c = {line}\n", "<condition>")
-    (kernel,) = source.tree(grammar("tilewright.lang.text", "kernel.lark")).children
-    lets = list(kernel.find_data("let"))
-    if len(lets) != 1:
-        raise _bad(text, "it is not one expression", "join conditions by & and |")
+    source = Source(f"let c = {line}\n", "<condition>")
+    let = source.tree(grammar("tilewright.lang.text", "kernel.lark", "let"))
     scope = Scope(
         lets={k: wrap(n) for k, n in names.items()}, scalars={s.name: wrap(s.node) for s in p.scalars},
         sizes={s: wrap(ir.size(s)) for s in p.sizes},
     )  # fmt: skip
-    return typed(evaluate(lets[0].children[-1], scope, source)).node
+    return typed(evaluate(let.children[-1], scope, source)).node
 
 
 def canonical_condition(p: Pipeline, given: Any) -> str:

@@ -32,9 +32,11 @@ def complete(schedule: Schedule, mode: str = "contract", registers: Registers | 
     full = schedule.copy()
     untouched = [s.key for s in full.state.stages.values() if not s.scheduled]
     place(full, registers)
-    b = Builder(full.state, "strict")
-    b.infer()
-    for key in untouched:
+    left = [k for k in untouched if k in full.state.stages and full.state.funcs[k[0]].compute.kind != "inline"]
+    if left:
+        b = Builder(full.state, "strict")
+        b.infer()
+    for key in left:
         if key in full.state.stages and full.state.funcs[key[0]].compute.kind != "inline":
             before = full.directives, full.state
             try:

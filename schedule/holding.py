@@ -79,7 +79,7 @@ def _boxes(b: Builder, s: Stage, ranges: StageRanges, depth: int) -> tuple[Box, 
     body = b.bodies[s.key]
     env = ranges.env(depth + 1)
     own = writes(body, env)  # type: ignore[arg-type]
-    boxes = [own] + [r.box for r in reads(body, env) if r.tensor is body.func]  # type: ignore[arg-type]
+    boxes = [own] + [r.box for r in reads(body, env, body.func)]  # type: ignore[arg-type]
     region = b.funcs[s.key[0]].region  # holds all that updates touch, but here less may be known of an index
 
     def inside(box: Box) -> Box:

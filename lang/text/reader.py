@@ -62,10 +62,10 @@ def _from_first_line(stream: Iterator[Token]) -> Iterator[Token]:
 
 
 @cache
-def grammar(package: str, file: str) -> Lark:
-    """The parser for a grammar file that lies in one of our packages (once per process)."""
+def grammar(package: str, file: str, start: str = "start") -> Lark:
+    """The parser for a rule of a grammar file that lies in one of our packages (once per process)."""
     text = (files(package) / file).read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", postlex=Blocks(), propagate_positions=True, start="start")
+    return Lark(text, parser="lalr", postlex=Blocks(), propagate_positions=True, start=start)
 
 
 class Source:
