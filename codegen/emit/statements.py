@@ -44,6 +44,7 @@ from tilewright.codegen.loops import (
     Store,
     Turn,
 )
+from tilewright.codegen.target import host
 from tilewright.lang.errors import CompileError
 from tilewright.lang.ir import COMPARISONS, TRUE, Node, is_const
 from tilewright.lang.simplify import sub
@@ -300,7 +301,12 @@ def _store(r: Region, s: Store) -> None:
 
 
 def _fence(r: Region, s: Fence) -> None:
-    r.f.do("fence seq_cst")
+    """Only stores past the caches need it: x86 has one for them that loads don't wait for."""
+    if host().triple.startswith("x86_64"):
+        r.f.declare("llvm.x86.sse.sfence", "void", "")
+        r.f.do("call void @llvm.x86.sse.sfence()")
+    else:
+        r.f.do("fence seq_cst")
 
 
 def _prefetch(r: Region, s: Prefetch) -> None:
