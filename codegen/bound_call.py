@@ -7,7 +7,7 @@ import functools
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -58,15 +58,21 @@ class BoundCall:
     def __repr__(self) -> str:
         return f"<{self._name} with its arguments>"
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(f"{self!r} can't be copied or pickled: it writes to arrays of this process; bind again")
+
 
 def native(ready: Ready, context: abi.Context) -> Callable[[], Any] | None:
     """The builtin that runs it; None where Python's objects are laid out in a way that we do not know."""
     if not layout.usable():
         return None
     words = struct.pack("<6q", ready.kernel, *map(ctypes.addressof, ready.words), ctypes.addressof(context))
-    return new_builtin()(ctypes.addressof(_definition()), (words, ready.result, ready.fail, ready, context), None)
+    definition = _definition()
+    alive = (words, ready.result, ready.fail, ready, context, definition)
+    return new_builtin()(ctypes.addressof(definition), alive, None)
 
 
 @functools.cache
 def _definition() -> MethodDef:
+    """Kept alive by the builtins, see entry.py."""
     return MethodDef(b"bound", runtime.bound_address(), _NO_ARGUMENTS, b"A kernel with its arguments.")

@@ -70,6 +70,7 @@ class MethodDef(ctypes.Structure):
 
 @functools.cache
 def _definition() -> MethodDef:
+    """Builtins keep it alive, for threads that ask at once may get one each, of which the cache keeps the last."""
     return MethodDef(b"kernel", runtime.entry_address(), _FASTCALL_KEYWORDS, b"A compiled tilewright kernel.")
 
 
@@ -117,8 +118,9 @@ def make_entry(
     tables = dict(constants or {})
     words = _table(signature, kernel_address, context_address, slow, tables)
     dtypes = tuple(numpy_dtype(array.dtype) for array in signature.arrays)
-    alive = (words, slow, raise_code, sys.intern("out"), tables, dtypes, tuple(keep))
-    return new_builtin()(ctypes.addressof(_definition()), alive, None)
+    definition = _definition()
+    alive = (words, slow, raise_code, sys.intern("out"), tables, dtypes, tuple(keep), definition)
+    return new_builtin()(ctypes.addressof(definition), alive, None)
 
 
 def _table(

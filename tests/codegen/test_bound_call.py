@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tilewright.codegen import bound_call, entry
 from tilewright.lang.errors import ArgumentError
 
 M, N = tw.sizes("M N")
@@ -148,6 +151,44 @@ def test_what_it_keeps_alive_and_lets_go() -> None:
     del call
     gc.collect()
     assert gone() is None
+
+
+def test_it_is_neither_copied_nor_pickled() -> None:
+    call = scaled.compile().bind(*data(2, 3), 1.0)
+    for how in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="bind again"):
+            how(call)
+
+
+def test_it_outlives_what_its_module_remembers() -> None:
+    """Two threads that are the first to bind make two definitions, of which one is remembered."""
+    fast = scaled.compile()
+    a, b = data(2, 3)
+    want = fast(a, b, 2.0)
+    gone = []
+    for module, made in ((bound_call, lambda: fast.bind(a, b, 2.0)), (entry, lambda: fresh().compile())):
+        module._definition.cache_clear()
+        gone.append((weakref.ref(module._definition()), made()))
+        module._definition.cache_clear()
+    gc.collect()
+    assert all(definition() is not None for definition, _ in gone)
+    assert all(map(np.array_equal, gone[0][1](), want))
+    assert np.array_equal(gone[1][1](a[0]), a[0])
+    kept = [definition for definition, _ in gone]
+    gone.clear()
+    gc.collect()
+    assert all(definition() is None for definition in kept)
+
+
+def fresh():
+    @tw.kernel
+    def copied(a: tw.f32[N]):
+        i = tw.vars("i")
+        f = tw.func("f")
+        f[i] = a[i]
+        return f[:N]
+
+    return copied
 
 
 def test_wrong_arguments() -> None:
