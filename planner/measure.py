@@ -32,14 +32,15 @@ Operations = Mapping[tuple[str, str], float]  # (class as in machine files, elem
 class Work:
     """What a Func takes when it is computed once, over the region that the pipeline needs of it.
 
-    `operations` are those of all points of its definitions, with functions (exp and the like) written out; points that a
-    condition on data rules out are counted. `reads` and `bytes` are of each element once: of every tensor that it reads
-    (its own values aside), and of itself.
+    `points` are those of each definition (the pure one, then the updates), and `operations` those of all of them, with
+    functions (exp and the like) written out; points that a condition on data rules out are counted. `reads` and `bytes`
+    are of each element once: of every tensor that it reads (its own values aside), and of itself.
     """
 
     func: Func
     extents: tuple[int, ...]
     bytes: int
+    points: tuple[float, ...]
     operations: Operations
     reads: Mapping[Tensor, int]
 
@@ -57,18 +58,20 @@ def measure(p: Pipeline, sizes: Env) -> dict[Func, Work]:
 def _work(f: Func, region: Box, sizes: Env, memo: dict[Node, int]) -> Work:
     done: Counter[tuple[str, str]] = Counter()
     found: dict[Tensor, list[Box]] = {}
+    run = []
     for d in f.definitions:
         env = domain(d, region)
         points = math.prod(map(len, _ranges(env.values(), sizes, memo))) * _share(d, env, sizes, memo)
         for kind, name, times in operations(expand(contract(d.values), True)):
             done[kind, name] += times * points
+        run.append(points)
         for r in reads(d, env):
             if r.tensor is not f:
                 found.setdefault(r.tensor, []).append(r.box)
     extents = tuple(map(len, _ranges(region, sizes, memo)))
     width = sum(t.bytes for t in f.dtypes)
     moved = {t: _bytes(t, hull(boxes), sizes, memo) for t, boxes in found.items()}
-    return Work(f, extents, math.prod(extents) * width, dict(done), moved)
+    return Work(f, extents, math.prod(extents) * width, tuple(run), dict(done), moved)
 
 
 def _ranges(box: Iterable[Interval], sizes: Env, memo: dict[Node, int]) -> list[range]:

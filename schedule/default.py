@@ -18,19 +18,24 @@ What reassociates depends on the algorithm alone (never on the processor), and n
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tilewright.lang.errors import ScheduleError
 from tilewright.schedule.build import Builder
 from tilewright.schedule.default_loops import loops
 from tilewright.schedule.default_places import place
 from tilewright.schedule.registers import Registers, host_registers
 from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import Key
 
 
-def complete(schedule: Schedule, mode: str = "contract", registers: Registers | None = None) -> Schedule:
-    """A copy of `schedule` in which every stage that no directive names has the default schedule."""
+def complete(
+    schedule: Schedule, mode: str = "contract", registers: Registers | None = None, also: Collection[Key] = ()
+) -> Schedule:
+    """A copy of `schedule` in which every stage that no directive names, and those of `also`, has the default schedule."""
     registers = registers or host_registers()
     full = schedule.copy()
-    untouched = [s.key for s in full.state.stages.values() if not s.scheduled]
+    untouched = [s.key for s in full.state.stages.values() if not s.scheduled or s.key in also]
     place(full, registers)
     left = [k for k in untouched if k in full.state.stages and full.state.funcs[k[0]].compute.kind != "inline"]
     if left:

@@ -1,0 +1,140 @@
+"""The graph that regions are made of: Funcs that are kept, with what is inlined into them, and how their axes meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tilewright.lang import ir
+from tilewright.lang.extern_stage import of_definition
+from tilewright.lang.func import Func, InoutFunc, Tensor
+from tilewright.lang.ir import Node
+from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.values import Env
+from tilewright.planner.measure import Work, measure
+from tilewright.planner.model import Model
+from tilewright.schedule.inline import Body, effective
+from tilewright.schedule.schedule import Schedule
+
+Axes = Mapping[
+    int, int | str
+]  # of a tensor -> axes (or reduction variables) of a Func that reads it, which it runs with
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A pipeline at given sizes. `kept` are the Funcs that are stored somewhere, producers first; `inlined` are computed
+    where they are used, in the `bodies` of those."""
+
+    pipeline: Pipeline
+    sizes: Env
+    works: Mapping[Func, Work]
+    kept: tuple[Func, ...]
+    inlined: tuple[Func, ...]
+    bodies: Mapping[Func, tuple[Body, ...]]
+    tried: dict[Any, bool] = field(default_factory=dict, compare=False)  # what was found out about Funcs together
+
+    @cached_property
+    def _sources(self) -> dict[Func, dict[Tensor, Axes]]:
+        return {f: _met_by(f, self.bodies[f]) for f in self.kept}
+
+    @cached_property
+    def _readers(self) -> dict[Func, tuple[Func, ...]]:
+        found: dict[Func, tuple[Func, ...]] = dict.fromkeys(self.kept, ())
+        for f in self.kept:
+            for t in self.sources(f):
+                if isinstance(t, Func):
+                    found[t] = (*found[t], f)
+        return found
+
+    @cached_property
+    def _read(self) -> dict[Tensor, int]:
+        found: dict[Tensor, int] = {}
+        for w in self.works.values():
+            for t, n in w.reads.items():
+                found[t] = max(found.get(t, 0), n)
+        return found
+
+    def sources(self, f: Func) -> dict[Tensor, Axes]:
+        """What a kept Func reads, itself aside, and which axes of that run with which of its own."""
+        return self._sources[f]
+
+    def readers(self, f: Func) -> tuple[Func, ...]:
+        """The kept Funcs that read a kept one."""
+        return self._readers[f]
+
+    def read(self, t: Tensor) -> int:
+        """The bytes of what is read of a tensor."""
+        return self._read[t]
+
+    @property
+    def results(self) -> frozenset[Func]:
+        """What has to be stored whole: outputs, and what is updated in place."""
+        outputs = {o.func for o in self.pipeline.outputs}
+        return frozenset(f for f in self.kept if f in outputs or isinstance(f, InoutFunc))
+
+
+def _met_by(f: Func, bodies: tuple[Body, ...]) -> dict[Tensor, Axes]:
+    found: dict[Tensor, list[Axes]] = {}
+    for body in bodies:
+        for n in ir.leaves(body.roots, "load"):
+            if n.attr[0] is not f:
+                found.setdefault(n.attr[0], []).append(_met(n, body))
+    return {t: {k: a for k, a in met[0].items() if all(m.get(k) == a for m in met)} for t, met in found.items()}
+
+
+def _met(load: Node, body: Body) -> Axes:
+    """Which indices of a load are a variable alone: an axis of the Func, or the name of a reduction variable."""
+    found: dict[int, int | str] = {}
+    for k, i in enumerate(load.args):
+        if i.op == "var" and i in body.lhs:
+            found[k] = body.lhs.index(i)
+        elif i.op == "rvar":
+            found[k] = i.attr[1]
+    return found
+
+
+def make_graph(p: Pipeline, sizes: Env, model: Model) -> Graph:
+    """Inline what costs less to compute again than to store and to read, and look at the rest."""
+    works = measure(p, sizes)
+    inlined, outputs = _inlined(p, works, model), {o.func for o in p.outputs}
+    s = Schedule(p)
+    for f in p.funcs:
+        if f in inlined:
+            s[f.name].compute_inline()
+        elif f not in outputs and not isinstance(f, InoutFunc):
+            s[f.name].compute_root()
+    bodies: dict[Func, list[Body]] = {}
+    for (name, _), body in effective(s.state, "contract").items():
+        bodies.setdefault(p.func(name), []).append(body)
+    kept = tuple(f for f in p.funcs if f not in set(inlined))
+    return Graph(p, sizes, works, kept, inlined, {f: tuple(b) for f, b in bodies.items()})
+
+
+def _inlined(p: Pipeline, works: Mapping[Func, Work], model: Model) -> tuple[Func, ...]:
+    """Funcs whose values are computed where they are used, producers first.
+
+    The operations of computing them again are held against storing and reading them; what only says where elements come
+    from has none.
+    """
+    outputs = {o.func for o in p.outputs}
+    evaluations = dict.fromkeys(p.funcs, 0.0)  # of a Func, were it inlined into its consumers as these are
+    found = []
+    for f in reversed(p.funcs):
+        work = works[f]
+        inlined = f.init is not None and not f.updates and f not in outputs and of_definition(f.init) is None
+        if inlined:
+            more = (evaluations[f] / max(1, work.elements) - 1) * model.computing(work.operations)
+            inlined = more <= model.moving(3 * work.bytes, work.bytes)  # stored, and read; a store reads its line first
+        if inlined:
+            found.append(f)
+        for d, points in zip(f.definitions, work.points, strict=True):
+            for n in ir.leaves(d.roots, "load"):
+                if isinstance(n.attr[0], Func) and n.attr[0] is not f:
+                    evaluations[n.attr[0]] += evaluations[f] if inlined else points
+    return tuple(reversed(found))
+
+
+__all__ = ["Axes", "Graph", "make_graph"]

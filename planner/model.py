@@ -1,0 +1,70 @@
+"""What a machine takes for operations and bytes, as far as planning goes: rates, and the memory that bytes come from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.codegen.accounts.table import weight
+from tilewright.hw import Machine
+from tilewright.planner.measure import Operations
+
+_SHARE = 0.5  # of a cache that a working set may take, so that what else passes through leaves it there
+
+
+@dataclass(frozen=True)
+class Level:
+    """Where bytes may lie: a cache, a scratchpad or main memory; capacity in bytes, bandwidth in bytes a cycle."""
+
+    name: str
+    capacity: float
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """A machine for planning. Times are cycles."""
+
+    machine: Machine
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """From the core outwards; main memory last, which holds everything."""
+        m = self.machine
+        inner = [Level(c.name, c.size * _SHARE, c.bandwidth) for c in m.caches]
+        pads = [Level(x.name, x.capacity, x.read_bandwidth) for x in reversed(m.memories) if x.kind == "scratchpad"]
+        main = Level(m.main.name, math.inf, 2 / (1 / m.main.read_bandwidth + 1 / m.main.write_bandwidth))
+        return (*(pads or inner), main)
+
+    @property
+    def near(self) -> Level:
+        """Where tiles are kept: the scratchpad, or the outermost cache that a core has to itself."""
+        levels = self.levels
+        return levels[0] if len(levels) < 3 else levels[1]
+
+    def holding(self, size: float) -> Level:
+        """The innermost level that holds so many bytes."""
+        return next(x for x in self.levels if size <= x.capacity)
+
+    def moving(self, size: float, working_set: float) -> float:
+        """Cycles to read or write `size` bytes while `working_set` bytes are in use."""
+        return size / self.holding(working_set).bandwidth
+
+    def computing(self, done: Operations) -> float:
+        """Cycles of operations at the machine's rates, as heavy as it says that their classes are."""
+        return sum(n * self._cost(kind, name) for (kind, name), n in done.items())
+
+    def _cost(self, kind: str, name: str) -> float:
+        return self._costs.get((kind, name)) or self._costs.setdefault((kind, name), self._cost_of(kind, name))
+
+    @cached_property
+    def _costs(self) -> dict[tuple[str, str], float]:
+        return {}
+
+    def _cost_of(self, kind: str, name: str) -> float:
+        rate = self.machine.compute.rate(name)
+        return float(weight(self.machine.compute, kind)) / (rate or 1.0)
+
+
+__all__ = ["Level", "Model"]

@@ -1,0 +1,78 @@
+"""From a region to a schedule: directives that place its members in tiles of its root, and the default schedule inside."""
+
+from __future__ import annotations
+
+from tilewright.lang.func import Func
+from tilewright.planner.cut import Part, cut
+from tilewright.planner.graph import Graph
+from tilewright.planner.regions import BLOCKS, Region
+from tilewright.schedule.default import complete
+from tilewright.schedule.schedule import Schedule
+
+
+def part_of(g: Graph, region: Region) -> Part:
+    """A region as a pipeline of its own, with what is inlined into its members."""
+    needed, todo = set(region.members), list(region.members)
+    while todo:
+        for f in _read_by(todo.pop()):
+            if f in g.inlined and f not in needed:
+                needed.add(f)
+                todo.append(f)
+    return cut(g.pipeline, [f for f in g.pipeline.funcs if f in needed], [region.root])
+
+
+def _read_by(f: Func) -> set[Func]:
+    from tilewright.lang import ir
+
+    return {n.attr[0] for d in f.definitions for n in ir.leaves(d.roots, "load") if isinstance(n.attr[0], Func)}
+
+
+def schedule_region(region: Region, part: Part) -> Schedule:
+    """The whole schedule of a region, on its part."""
+    names = {whole: own for own, whole in part.names.items()}
+    s = Schedule(part.pipeline)
+    members = [names[f.name] for f in region.members]
+    for f in part.pipeline.funcs:
+        if f.name not in members:
+            s[f.name].compute_inline()
+    if len(members) == 1 or region.tile.whole:
+        for f in members[:-1]:
+            s[f].compute_root()
+        return complete(s)
+    key, site = _cut_root(s, members[-1], region)
+    sites = dict.fromkeys(members[:-1], site)
+    if region.group is not None:
+        group = [names[f.name] for f in region.group.members]
+        for f in reversed(members[members.index(group[-1]) : -1]):
+            s[f].compute_at(sites.pop(f))
+        for f in reversed(group[:-1]):
+            s[f].compute_at(sites.pop(f))
+        online = s.online(group, over=region.group.over, block=region.tile.block)
+        blocks = f"{online.stage}.{region.group.over}_b"
+        sites.update(
+            {names[f.name]: blocks for f in region.members if names[f.name] in sites and BLOCKS in region.runs[f]}
+        )
+    for f in reversed(sites):  # consumers first
+        s[f].compute_at(sites[f])
+    return complete(s, also=(key,))
+
+
+def _cut_root(s: Schedule, root: str, region: Region):
+    """Cut the root's loops into tiles; its last stage, and the loop around a tile."""
+    tile = region.tile
+    stage = s.state.stages_of(root)[-1]
+    address = s.state.address(stage.key)
+    variables = [n.attr for n in stage.definition.lhs]
+    own = variables[tile.axis]
+    outer = own
+    if tile.width > 1:
+        outer = f"{own}_s"
+        s[address].split(own, outer, own, tile.width)
+    if tile.axis > tile.alone:
+        loops = [x.name for x in s.state.stages[stage.key].loops]
+        first = [*variables[: tile.alone], outer]
+        s[address].reorder(*first, *(n for n in loops if n not in first))
+    return stage.key, f"{address}.{outer}"
+
+
+__all__ = ["part_of", "schedule_region"]

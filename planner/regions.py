@@ -1,0 +1,169 @@
+"""Fusion: which Funcs are computed together, tile by tile, so that what passes between them stays near.
+
+A region has a root, which is stored whole, and members that are computed in tiles of the root. A Func joins the region of
+its readers if the region then takes less time than both apart: traffic is held against what is read or computed once for
+every tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.lang.func import Func, InoutFunc, Tensor
+from tilewright.planner.graph import Graph
+from tilewright.planner.model import Level, Model
+from tilewright.planner.online import Group, find_group
+
+_LAUNCH = 2000.0  # cycles that a region takes besides its work: a call, threads that start, caches that warm up
+_SLACK = 1.02  # what the model does not tell apart: then fewer regions are better
+_START = 50.0  # cycles that a member takes for each tile besides its work: loops that begin and end
+_WIDTHS = (448, 224, 112, 56, 28, 16, 8, 4, 2, 1)
+_BLOCKS = (512, 256, 128, 64, 32, 16)
+
+BLOCKS = -1  # stands among the root's axes for the domain of a group of dependent reductions
+
+Runs = Mapping[int, int]  # axes of the root, and BLOCKS -> those of a tensor that run with them
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How the root is cut: its first `alone` axes an index at a time, and one more, `axis`, in strips of `width`.
+
+    With `block`, dependent reductions go over their domain in blocks of so many points, in one pass (`online`).
+    """
+
+    alone: int = 0
+    axis: int | None = None
+    width: int = 0
+    block: int = 0
+
+    @property
+    def whole(self) -> bool:
+        return not self.alone and self.axis is None
+
+
+@dataclass(frozen=True)
+class Region:
+    """Funcs that are computed together. `members` are in order, the root last; `runs` says for each of them, and for each
+    tensor from outside, which of its axes run with which of the root's. `cycles` is what it is thought to take."""
+
+    members: tuple[Func, ...]
+    runs: Mapping[Tensor, Runs]
+    tile: Tile
+    cycles: float
+    group: Group | None = None
+
+    @property
+    def root(self) -> Func:
+        return self.members[-1]
+
+
+def form_regions(g: Graph, model: Model) -> tuple[Region, ...]:
+    """The regions of a graph, producers first: every kept Func is in one."""
+    where: dict[Func, Func] = {}  # the root of the region that a Func is in
+    regions: dict[Func, Region] = {}
+    for f in reversed(g.kept):
+        alone = _best(g, model, (f,))
+        into = {where[r] for r in g.readers(f)}
+        if len(into) == 1 and f not in g.results:
+            (root,) = into
+            joined = _best(g, model, (f, *regions[root].members))
+            if joined.cycles < _SLACK * (alone.cycles + regions[root].cycles):
+                regions[root], where[f] = joined, root
+                continue
+        regions[f], where[f] = alone, f
+    return tuple(regions[f] for f in g.kept if f in regions)
+
+
+def _best(g: Graph, model: Model, members: tuple[Func, ...]) -> Region:
+    """The region of these Funcs with the tile that makes it fastest, the largest of several."""
+    group = find_group(g, members)
+    runs = _runs(g, members, group)
+    found = Region(members, runs, Tile(), math.inf)
+    for tile in _tiles(g, members, group):
+        region = Region(members, runs, tile, 0.0, group if tile.block else None)
+        region = replace(region, cycles=_cycles(g, model, region))
+        if region.cycles < found.cycles:
+            found = region
+    return found
+
+
+def _tiles(g: Graph, members: tuple[Func, ...], group: Group | None) -> Iterator[Tile]:
+    """The ways to cut the root."""
+    extents = g.works[members[-1]].extents
+    if len(members) == 1:
+        yield Tile()
+    if isinstance(members[-1], InoutFunc):
+        return
+    blocks = (0, *((b for b in _BLOCKS if b < group.domain) if group is not None else ()))
+    for alone in range(len(extents)):
+        for axis in range(alone, len(extents)):
+            for width in (w for w in _WIDTHS if w < extents[axis] or w == 1):
+                yield from (Tile(alone, axis, width, b) for b in blocks)
+
+
+def _runs(g: Graph, members: tuple[Func, ...], group: Group | None) -> dict[Tensor, Runs]:
+    """Which axes of members and of what they read run with the root's, wherever they are read."""
+    root = members[-1]
+    found: dict[Tensor, Runs] = {root: {a: a for a in range(len(g.works[root].extents))}}
+    for f in reversed(members):
+        own: dict[int | str, int] = {axis: a for a, axis in found[f].items()}
+        if group is not None and f in group.members:
+            own[group.over] = BLOCKS
+        for t, met in g.sources(f).items():
+            through = {own[with_]: k for k, with_ in met.items() if with_ in own}
+            found[t] = through if t not in found else {a: k for a, k in found[t].items() if through.get(a) == k}
+    return found
+
+
+def _cycles(g: Graph, model: Model, region: Region) -> float:
+    """What a region takes: its arithmetic and its traffic. They overlap in part; regions are ranked by their sum."""
+    tile, inside = region.tile, set(region.members)
+    extents = g.works[region.root].extents
+    parts = {a: extents[a] for a in range(tile.alone)}
+    if tile.axis is not None:
+        parts[tile.axis] = -(-extents[tile.axis] // tile.width)
+    if tile.block and region.group is not None:
+        parts[BLOCKS] = -(-region.group.domain // tile.block)
+    sizes = {t: g.works[t].bytes if t in inside else g.read(t) for t in region.runs}  # type: ignore[index]
+
+    def repeats(t: Tensor) -> int:
+        """How often a tensor is computed or read, in whole."""
+        return math.prod(n for a, n in parts.items() if a not in region.runs[t] and a != BLOCKS)
+
+    def visits(t: Tensor) -> int:
+        """How often it is gone through: what is kept up from block to block is so in each."""
+        return repeats(t) if BLOCKS in region.runs[t] else repeats(t) * parts.get(BLOCKS, 1)
+
+    def part(t: Tensor) -> float:
+        return sizes[t] / math.prod(n for a, n in parts.items() if a in region.runs[t])
+
+    if any(not parts.keys() & region.runs[f].keys() for f in region.members[:-1]):
+        return math.inf  # it would be computed whole for every tile
+    near = model.near
+    kept = sum(part(t) for t in region.members)  # what passes between them, and the part of the root that is made
+    if kept > near.capacity:
+        return math.inf
+    stays = kept + sum(part(t) for t in region.runs if t not in inside) <= near.capacity
+
+    def again(t: Tensor) -> Level:
+        """Where a tensor comes from when it is gone through once more."""
+        if stays and BLOCKS not in region.runs[t]:
+            return near
+        return model.holding(sizes[t] / math.prod(n for a, n in parts.items() if a in region.runs[t] and a != BLOCKS))
+
+    computing = sum(model.computing(g.works[f].operations) * repeats(f) for f in region.members)
+    moving = 0.0
+    for t, size in sizes.items():
+        home = model.holding(size)
+        if t is region.root or t not in inside:
+            moving += size / home.bandwidth + size * (visits(t) - 1) / again(t).bandwidth
+        else:
+            moving += 2 * size * visits(t) / (home if tile.whole else near).bandwidth
+    tiles = math.prod(parts.values())
+    return computing + moving + _START * tiles * len(region.members) + _LAUNCH
+
+
+__all__ = ["BLOCKS", "Region", "Tile", "form_regions"]

@@ -1,0 +1,125 @@
+"""Regions of a graph: what is fused, and that the schedules made of them compute what the whole does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import ops
+from tilewright.hw import load_machine
+from tilewright.kernels import from_pipeline
+from tilewright.lang.func import Array, InoutFunc
+from tilewright.planner.graph import make_graph
+from tilewright.planner.model import Model
+from tilewright.planner.nest import part_of, schedule_region
+from tilewright.planner.regions import form_regions
+
+T, N, M, D = tw.sizes("T N M D")
+RNG = np.random.default_rng(0)
+MODEL = Model(load_machine("skylake-sp"))
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape, dtype=np.float32)
+
+
+def regions_of(kernel, sizes):
+    g = make_graph(kernel.pipeline(), sizes, MODEL)
+    return g, form_regions(g, MODEL)
+
+
+def run(kernel, sizes, *args):
+    """Every region by its schedule, natively; the result of the last."""
+    g, regions = regions_of(kernel, sizes)
+    assert sorted(f.name for r in regions for f in r.members) == sorted(f.name for f in g.kept)
+    values = dict(zip((p.name for p in g.pipeline.params), args, strict=True))
+    for r in regions:
+        part = part_of(g, r)
+        fast = from_pipeline(part.pipeline).compile(schedule_region(r, part))
+        own = {n: v for n, v in sizes.items() if n in part.pipeline.sizes}
+        out = fast(*(values[s.name] for s in part.inputs), sizes=own)
+        values[r.root.name] = out
+    return values[g.pipeline.outputs[0].func.name]
+
+
+@tw.kernel
+def block(
+    x: tw.f32[T, 64], g: tw.f32[64], wqkv: tw.f32[64, 192], wo: tw.f32[64, 64], w1: tw.f32[64, 96], w2: tw.f32[96, 64]
+):
+    h = ops.layer_norm(x, g)
+    q, k, v = (
+        ops.transpose(ops.reshape(part, (1, T, 4, 16)), (0, 2, 1, 3)) for part in ops.split(ops.linear(h, wqkv), 3)
+    )
+    a = ops.attention(q, k, v, causal=True)
+    x = ops.value(x) + ops.linear(ops.reshape(ops.transpose(a, (0, 2, 1, 3)), (T, 64)), wo)
+    return x + ops.linear(ops.gelu(ops.linear(ops.layer_norm(x, g), w1)), w2)
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 33])
+def test_a_transformer_block(tokens):
+    args = normal(tokens, 64), normal(64), *(normal(*s) / 8 for s in ((64, 192), (64, 64), (64, 96), (96, 64)))
+    np.testing.assert_allclose(run(block, {"T": tokens}, *args), block.reference(*args), rtol=1e-4, atol=1e-4)
+
+
+def members(regions):
+    return [[f.name for f in r.members] for r in regions]
+
+
+def test_what_is_fused_in_a_block():
+    g, regions = regions_of(block, {"T": 512})
+    together = {name: r for r in map(set, members(regions)) for name in r}
+    assert {"query", "score", "largest", "weight", "sums", "total_1", "attention"} <= together["score"]
+    assert "gelu" in together["linear_2"]  # a product with its activation
+    assert {"total", "mean", "layer_norm_squares", "layer_norm_scale"} <= together["layer_norm"]
+    views = {f.name for f in g.inlined}
+    assert {f"reshaped{k}" for k in ("", "_1", "_2", "_3")} <= views
+
+
+@tw.kernel
+def attention(q: tw.f32[1, 2, M, D], k: tw.f32[1, 2, N, D], v: tw.f32[1, 2, N, D]):
+    return ops.attention(q, k, v, causal=True)
+
+
+def test_long_attention_is_one_pass():
+    _, regions = regions_of(attention, {"M": 4096, "N": 4096, "D": 64})
+    (region,) = regions
+    assert region.group is not None
+    assert [f.name for f in region.group.members] == ["largest", "sums", "total"]
+    assert region.tile.block and region.tile.width < 4096
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (7, 7), (128, 128), (1, 300), (1000, 1000)])
+def test_attention_in_one_pass_is_attention(queries, keys):
+    args = normal(1, 2, queries, 32), normal(1, 2, keys, 32), normal(1, 2, keys, 32)
+    sizes = {"M": queries, "N": keys, "D": 32}
+    np.testing.assert_allclose(run(attention, sizes, *args), attention.reference(*args), rtol=1e-4, atol=1e-5)
+
+
+@tw.kernel
+def rows(x: tw.f32[M, N]):
+    return ops.softmax(x)
+
+
+def test_softmax_reads_its_rows_once():
+    _, regions = regions_of(rows, {"M": 4096, "N": 1024})
+    assert len(regions) == 1
+    assert regions[0].tile.axis == 0
+    x = normal(40, 100)
+    np.testing.assert_allclose(run(rows, {"M": 40, "N": 100}, x), rows.reference(x), rtol=1e-5)
+
+
+@tw.kernel
+def in_place(cache: tw.inout(tw.f32[M, N]), new: tw.f32[N], at: tw.i64):
+    i, j = tw.vars("i j")
+    cache[tw.clamp(at, 0, M - 1), j] = new[j]
+    out = tw.func("out")
+    out[i, j] = cache[i, j] * 2.0
+    return out[:M, :N]
+
+
+def test_what_is_updated_in_place_stands_alone():
+    _, regions = regions_of(in_place, {"M": 4, "N": 5, "at": 1})
+    assert members(regions) == [["cache"], ["out"]]
+    assert isinstance(regions[0].root, InoutFunc)
+    assert all(isinstance(t, (Array, InoutFunc)) or t in regions[1].members for t in regions[1].runs)
