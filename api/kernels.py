@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.hw import Account
     from tilewright.hw.cache_counts import Levels
 
+_PLAIN = frozenset((int, float, bool, str, type(None)))  # types of static values of which equal ones are the same
 MODES = ("strict", "contract", "fast")
 
 
@@ -63,6 +64,9 @@ class Kernel:
             assert pipeline is not None
             self.__name__, self.interface = pipeline.name, Interface(())
             self._pipelines[((), ())] = pipeline
+        self._selected: dict[tuple | None, Any] = {}
+        self._static_names = tuple(q.name for q in self.interface.statics)
+        self._deciding = _deciding(self.interface)
         if (
             fn is not None
             and not self.interface.type_vars
@@ -157,9 +161,12 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute with the default schedule. `out=` writes into given arrays, `threads=` limits threads.
 
-        The first native call of a kernel without static values and type parameters decides about
-        TILEWRIGHT_REFERENCE; later ones go straight to the native code.
+        The first native call of a kernel (for given static values and types) decides about TILEWRIGHT_REFERENCE; later
+        ones go straight to the native code.
         """
+        selection = self._selection(args, kwargs)
+        if selection in self._selected:
+            return self._selected[selection](*args, **{n: v for n, v in kwargs.items() if n not in self._static_names})
         if os.environ.get("TILEWRIGHT_REFERENCE") == "1":
             return self._through_reference(args, kwargs)
         if not self.interface.statics and not self.interface.type_vars:
@@ -175,7 +182,25 @@ class Kernel:
         compiled = self._compiled.get(p)
         if compiled is None:
             compiled = self._compiled[p] = self._compile(p, None, self.mode)
+        if selection is not None:
+            self._selected[selection] = compiled
         return compiled(*args, **rest)
+
+    def _selection(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple | None:
+        """What of a call selects its pipeline, where that is quickly said: types of arrays, and static values with theirs
+        (1 and True are one key)."""
+        found: list[Any] = []
+        for place in self._deciding:
+            if place >= len(args) or type(args[place]) is not np.ndarray:
+                return None
+            found.append(args[place].dtype)
+        for name in self._static_names:
+            if name in kwargs:
+                value = kwargs[name]
+                if type(value) not in _PLAIN:
+                    return None
+                found += name, type(value), value
+        return tuple(found)
 
     def reference(self, *args: Any, keep: Any = (), sizes: Any = None, **kwargs: Any) -> Any:
         """The reference path: NumPy only, nothing fused. With `keep=["lap"]` returns (result, {"lap": array})."""
@@ -183,7 +208,7 @@ class Kernel:
         return reference_path.run(p, bind(p, args, rest, sizes, len(self._keyword_only)), keep)
 
     def _through_reference(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        from tilewright.codegen.compile import given_outputs, in_order
+        from tilewright.codegen.compile import given_outputs, in_order, said_by_outputs
 
         kwargs.pop("threads", None)
         out = kwargs.pop("out", None)
@@ -191,6 +216,7 @@ class Kernel:
             return self.reference(*args, **kwargs)
         sizes = kwargs.pop("sizes", None)
         p, rest = self._for_call(args, kwargs)
+        sizes = said_by_outputs(p, out, sizes)
         targets = given_outputs(p, bind(p, args, rest, sizes, len(self._keyword_only)), out)
         result = self.reference(*args, sizes=sizes, **kwargs)
         for target, value in zip(targets, in_order(p, result), strict=True):
@@ -349,6 +375,16 @@ class Kernel:
 
         p = self.pipeline() if schedule is None else self._scheduled(schedule)
         return trace(p, schedule, sizes, stages, check_mode(mode or self.mode), inputs, room)
+
+
+def _deciding(interface: Interface) -> tuple[int, ...]:
+    """The places of the parameters whose types select the pipeline: the first one with each type variable."""
+    found: dict[str, int] = {}
+    for place, q in enumerate(q for q in interface.params if not q.static):
+        t = q.spec.dtype if isinstance(q.spec, ArraySpec) else q.spec
+        if isinstance(t, DTypeVar):
+            found.setdefault(t.name, place)
+    return tuple(found.values())
 
 
 def _type_of(name: str, value: Any) -> DType:

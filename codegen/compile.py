@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import json
 import os
@@ -12,19 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tilewright.codegen import abi, cache, externs, runtime, stages, target
 from tilewright.codegen.bound_call import BoundCall, Ready
 from tilewright.codegen.bound_call import native as bound_builtin
-from tilewright.codegen.entry import make_entry, raise_code, scalar_slot
-from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT, argument_roles, signature
+from tilewright.codegen.entry import raise_code, scalar_slot
+from tilewright.codegen.interface import ANY, CONTIGUOUS, UNIT, argument_roles
 from tilewright.codegen.jit import load
+from tilewright.codegen.native_calls import MISSED, NativeCalls, builtin, native
 from tilewright.codegen.physical import Given, explained, interface
-from tilewright.codegen.prepack import Packed, call, prepack, resolved
+from tilewright.codegen.prepack import Accepted, Packed, call, prepack, resolved
 from tilewright.codegen.runtime.executors import context_for
+from tilewright.lang import ir
 from tilewright.lang.assumptions import assumptions, failure
 from tilewright.lang.binding import Bound, bind, folds, index_value
 from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, user_location
@@ -52,6 +52,8 @@ class Variant:
     address: int
     keep: Any
     meta: dict[str, Any]
+    classes: Classes
+    aliased: bool
 
 
 @dataclass(eq=False)
@@ -68,8 +70,9 @@ class Build:
 class Compiled:
     """A kernel with its schedule, compiled. Call it like the kernel; `out=` writes into arrays of yours.
 
-    Calls that can be checked natively never enter Python; all others come to `_slow`, which checks, makes the
-    outputs, compiles a variant for other strides where needed, and raises the errors.
+    Calls on contiguous arrays never enter Python. All others come to `_slow`, which knows builtins for more kinds of
+    calls (`native_calls`), and where none takes the call checks it, makes the outputs, compiles a variant for other
+    strides where needed, and raises the errors.
     """
 
     def __init__(
@@ -82,9 +85,9 @@ class Compiled:
         of the kernel that is given more of these inputs in their layouts. `located` gives an error the place of the
         directive that it is about."""
         self.pipeline, self.mode = pipeline, mode
-        self._identity, self._make_state, self._keyword_only = identity, state, keyword_only
+        self._identity, self._make_state, self.keyword_only = identity, state, keyword_only
         self._debug, self._located = debug, located
-        self._promises = tuple(assumptions(pipeline)) if debug else ()  # what is checked while the kernel runs
+        self.promises = tuple(assumptions(pipeline)) if debug else ()  # what is checked while the kernel runs
         self._variants: dict[tuple, Variant] = {}
         self._clocked: dict[tuple, Clocked] = {}  # variants that are profiled
         self._lock = threading.Lock()
@@ -92,13 +95,15 @@ class Compiled:
         self._giving: Callable[[frozenset[str]], Compiled] | None = giving
         self._forms: dict[frozenset[str], Compiled] = {}
         self._seen: dict[frozenset[str], Pipeline] = {}
-        self.accepted: WeakKeyDictionary[Packed, str] = WeakKeyDictionary()  # handles that were checked
+        self.handled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # builtins by threads and inputs that are packed
+        self.accepted: dict[int, Accepted] = {}  # handles that were checked
         self.interface = interface(pipeline, self.given)  # what the caller sees
         self._inputs = interface(pipeline, self.given, outputs=False)
         self._roles = argument_roles(self.interface)
         self._tables = [t.values for t in pipeline.tables]
-        self._default = (CONTIGUOUS,) * len(self._roles)
+        self.default_classes = (CONTIGUOUS,) * len(self._roles)
         self._entries: dict[int | None, Callable[..., Any]] = {}
+        self.calls = NativeCalls(self)
         entry = self._entry(None)
         # a builtin as a class attribute does not bind: calling the object goes straight to it
         self.__class__ = type(type(self).__name__, (type(self),), {"__call__": staticmethod(entry)})  # type: ignore[assignment]
@@ -110,18 +115,9 @@ class Compiled:
         """The native call for a number of threads (None: as many as the process may use)."""
         found = self._entries.get(threads)
         if found is None:
-            variant = self._variant(self._default, frozenset())
-            context = runtime.context(threads)
-            slow = self._slow if threads is None else functools.partial(self._checked, context)
-            if self._promises or stages.symbols(self.pipeline):
-                # there is one more argument, or an exception to be raised: the builtin knows nothing of these
-                found = self._entries[threads] = slow
-                return found
-            found = self._entries[threads] = make_entry(
-                signature(self.interface, self._default, self._keyword_only), variant.address,
-                ctypes.addressof(context), slow,
-                constants={t.name: t.values for t in self.pipeline.tables}, keep=(variant.keep, context),
-            )  # fmt: skip
+            slow = self._slow if threads is None else functools.partial(self._second, threads)
+            variant = self.variant(self.default_classes)
+            found = self._entries[threads] = builtin(self, variant, self.default_classes, threads, slow)
         return found
 
     # Looking inside -----------------------------------------------------------------------------------------
@@ -200,7 +196,8 @@ class Compiled:
 
     # Building -----------------------------------------------------------------------------------------------
 
-    def _variant(self, classes: Classes, aliases: frozenset[frozenset[str]]) -> Variant:
+    def variant(self, classes: Classes, aliases: frozenset[frozenset[str]] = frozenset()) -> Variant:
+        """The form for these stride classes, and arguments that share memory."""
         found = self._variants.get((classes, aliases))
         if found is None:
             with self._lock:
@@ -217,7 +214,7 @@ class Compiled:
                 "mode": self.mode,
                 "classes": ",".join(classes),
                 "aliases": json.dumps(sorted(sorted(a) for a in aliases)),
-                "promises": ", ".join(map(str, self._promises)),
+                "promises": ", ".join(map(str, self.promises)),
                 "debug": str(self._debug),  # what a cache holds has been checked as it was made
                 "given": json.dumps({n: str(m) for n, m in sorted(self.given.items())}),
             }
@@ -228,7 +225,7 @@ class Compiled:
             entry = cache.Entry(made.image, {"symbol": made.symbol, "kernel": self.pipeline.name, "mode": self.mode})
             cache.put(name, entry)
         library, keep = self._linked(entry.image, entry.meta["symbol"])
-        return Variant(library.address(entry.meta["symbol"]), keep, entry.meta)
+        return Variant(library.address(entry.meta["symbol"]), keep, entry.meta, classes, bool(aliases))
 
     def _linked(self, image: bytes, symbol: str) -> tuple[Library, Any]:
         """An object of this kernel, loaded with the user's functions that it calls, and what keeps it all alive."""
@@ -240,7 +237,7 @@ class Compiled:
         """Lower, emit and optimise (without the cache)."""
         from tilewright.codegen.emit import emit  # a warm process does not need it
 
-        lowered = self._lowered(classes or self._default)
+        lowered = self._lowered(classes or self.default_classes)
         start = time.perf_counter()
         text = emit(lowered.program, aliases=aliases)
         middle = time.perf_counter()
@@ -264,21 +261,33 @@ class Compiled:
                 where=user_location(), hint="compile it by kernel.compile(schedule)",
             )  # fmt: skip
         try:
-            return lower(Request(state, self.mode, symbol, classes, bool(self._promises), covered=self._debug))
+            return lower(Request(state, self.mode, symbol, classes, bool(self.promises), covered=self._debug))
         except ScheduleError as e:
             raise self._located(e) from None
 
     # Calling ------------------------------------------------------------------------------------------------
 
     def _slow(self, *args: Any, threads: int | None = None, executor: Any = None, **kwargs: Any) -> Any:
-        if any(isinstance(v, Packed) for v in (*args, *kwargs.values())):
-            how = {k: v for k, v in (("threads", threads), ("executor", executor)) if v is not None}
-            return call(self, args, {**kwargs, **how})
+        for v in (*args, *kwargs.values()) if kwargs else args:
+            if type(v) is Packed:
+                return call(self, args, kwargs, threads, executor)
         if executor is not None:
             return self._checked(context_for(executor, threads), *args, **kwargs)
         if threads is not None:
             return self._entry(_positive(threads))(*args, **kwargs)
-        return self._checked(runtime.context(), *args, **kwargs)
+        return self._second(None, *args, **kwargs)
+
+    def _second(self, threads: int | None, *args: Any, sizes: Any = None, out: Any = None, **kwargs: Any) -> Any:
+        """A call that the first builtin does not take."""
+        given = kwargs if out is None else {**kwargs, "out": out}
+        found = (
+            self.calls.strided(threads, args, given) if sizes is None else self.calls.sized(threads, sizes, args, given)
+        )
+        if found is not MISSED:
+            return found
+        ready = self._ready(args, out, sizes, kwargs)
+        self.calls.learn(threads, ready.keep)
+        return self._run(ready, runtime.context(threads))
 
     def _checked(self, context: Any, *args: Any, out: Any = None, sizes: Any = None, **kwargs: Any) -> Any:
         """A call with everything checked in Python."""
@@ -288,7 +297,7 @@ class Compiled:
         """The variant for these arguments and what it is called with."""
         p = self.interface
         try:
-            bound = bind(self._inputs, args, kwargs, sizes, len(self._keyword_only))
+            bound = bind(self._inputs, args, kwargs, said_by_outputs(p, out, sizes), len(self.keyword_only))
             outputs = given_outputs(p, bound, out)
         except ArgumentError as e:
             if not self.given:
@@ -296,8 +305,8 @@ class Compiled:
             raise explained(e, self.pipeline, self.given) from None
         arrays = [bound.arrays[a.name] for a in p.arrays] + self._tables + outputs
         aliases = self._aliases(arrays)
-        variant = self._variant(tuple(map(stride_class, arrays)), aliases)
-        if self._promises:
+        variant = self.variant(tuple(map(stride_class, arrays)), aliases)
+        if self.promises:
             arrays.append(np.zeros((), np.int64))  # the number of one that is broken
         return Ready(
             variant.address, arrays, [bound.sizes[n] for n in p.sizes],
@@ -306,7 +315,7 @@ class Compiled:
         )  # fmt: skip
 
     def _run(self, ready: Ready, context: Any) -> Any:
-        broken = ready.arrays[-1] if self._promises else None
+        broken = ready.arrays[-1] if self.promises else None
         if broken is not None:
             broken[...] = 0
         with stages.running(context) as own:
@@ -314,7 +323,7 @@ class Compiled:
         if code:
             self._fail(code)
         if broken:
-            raise failure(assumptions(self.interface)[self._promises[int(broken) - 1]])
+            raise failure(assumptions(self.interface)[self.promises[int(broken) - 1]])
         return ready.result
 
     def _fail(self, code: int) -> NoReturn:
@@ -336,20 +345,25 @@ class Compiled:
 
     def _caller(self, ready: Ready, context: Any) -> Callable[[], Any]:
         """A call without arguments: the builtin, where nothing is left for Python to do."""
-        native = None if self._promises or stages.symbols(self.pipeline) else bound_builtin(ready, context)
-        return native or functools.partial(self._run, ready, context)
+        found = bound_builtin(ready, context) if native(self) else None
+        return found or functools.partial(self._run, ready, context)
 
     def _resolved(
         self, args: Sequence[Any], out: Any, sizes: Any, kwargs: Mapping[str, Any]
     ) -> tuple[Compiled, Ready]:  # fmt: skip
         """The form of the kernel for these arguments, some of them packed, and what it is called with."""
-        if not any(isinstance(v, Packed) for v in (*args, *kwargs.values())):
+        if not any(type(v) is Packed for v in (*args, *kwargs.values())):
             return self, self._ready(args, out, sizes, kwargs)
         kernel, given, named = resolved(self, tuple(args), {**kwargs, "sizes": sizes})
         sizes = named.pop("sizes", sizes)
         return kernel, kernel._ready(given, out, sizes, named)
 
     # Packed inputs ------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """The parameters."""
+        return tuple(q.name for q in self.pipeline.params)
 
     @property
     def identity(self) -> str:
@@ -450,6 +464,19 @@ def given_outputs(p: Pipeline, bound: Bound, out: Any) -> list[np.ndarray]:
     for o, shape, a in zip(p.outputs, shapes, given, strict=True):
         _check_output(o.name, o.dtype.np, shape, a)
     return given
+
+
+def said_by_outputs(p: Pipeline, out: Any, sizes: Any) -> Any:
+    """`sizes` with those that only the arrays of `out=` can say: sizes that are in no input's extents."""
+    if out is None or not (sizes is None or isinstance(sizes, dict)):
+        return sizes
+    found = dict(sizes or {})
+    in_inputs = {n.attr for a in p.arrays for n in ir.leaves(a.extents, "size")}
+    for o, a in zip(p.outputs, in_order(p, out), strict=True):
+        for e, n in zip(o.extents, getattr(a, "shape", ()), strict=False):
+            if e.op == "size" and e.attr not in in_inputs:
+                found.setdefault(e.attr, n)
+    return found
 
 
 def in_order(p: Pipeline, out: Any) -> list[Any]:

@@ -375,13 +375,14 @@ def _situations(subject: Subject, call: Call) -> tuple[Situation, Situation]:
     known: dict[Node, Any] = {ir.size(n): np.int64(v) for n, v in call.sizes.items()}
     known |= {s.node: s.node.dtype.np.type(call.inputs[s.name]) for s in p.scalars}
     flat, named = dict(known), dict(known)
+    env = {**call.sizes, **{s.name: call.inputs[s.name] for s in p.scalars}}
     extents = {a.name: a.extents for a in (*p.arrays, *p.tables)} | {f"out.{o.name}": o.extents for o in p.outputs}
     for k, b in enumerate(subject.program.arguments):
         step = 1
         for axis, e in reversed(list(enumerate(extents.get(b.name, ())))):
             flat[ir.node("stride", index, (), (k, axis))] = np.int64(step)
             named[ir.node("stride", index, (), (b.name.removeprefix("out."), axis))] = np.int64(step)
-            step *= max(index_value(e, call.sizes), 1)
+            step *= max(index_value(e, env), 1)
 
     def of_buffer(n: Node) -> np.ndarray | None:
         b: L.Buffer = n.attr[0]

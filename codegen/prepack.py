@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.codegen.native_calls import MISSED
 from tilewright.codegen.physical import pack, physical_shape
-from tilewright.lang.binding import bind, exported
+from tilewright.lang.binding import bind, exported, sizes_of_shape
 from tilewright.lang.errors import ArgumentError, ScheduleError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.layout import parse_index_map
@@ -130,6 +133,19 @@ def _kernel(p: Pipeline, parameter: str) -> str:
     return hashlib.blake2b(f"{p.digest}|{parameter}".encode(), digest_size=16).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A handle that was checked for a parameter of a kernel, and the sizes that its shape says, as builtins take them.
+    It is known by its id as long as `alive` says so."""
+
+    name: str
+    sizes: Mapping[str, int]
+    alive: Any = None
+
+
+_NOTHING = Accepted("", {})
+
+
 # With a compiled kernel -----------------------------------------------------------------------------------------
 
 
@@ -151,10 +167,52 @@ def prepack(c: Compiled, parameter: str, array: Any) -> Packed:
     return Packed(data, parameter, str(layout), a.shape, _kernel(p, parameter), c.identity, _content(data))
 
 
-def call(c: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def call(c: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any], threads: Any, executor: Any) -> Any:
     """A call in which some arguments are handles."""
+    found = MISSED if executor is not None else _native(c, args, kwargs, threads)
+    if found is not MISSED:
+        return found
+    how = {k: v for k, v in (("threads", threads), ("executor", executor)) if v is not None}
     target, plain, named = resolved(c, args, kwargs)
-    return target.checked_call(plain, named)
+    return target.checked_call(plain, {**named, **how})
+
+
+def _native(c: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any], threads: Any) -> Any:
+    """The call with the data of handles that were accepted before, and the sizes that they say; MISSED where no builtin
+    takes it."""
+    if threads is not None and (type(threads) is not int or threads < 1):
+        return MISSED
+    data, key, sizes, place = [*args], (threads,), None, -1
+    for v in args:
+        place += 1
+        if type(v) is Packed:
+            accepted = c.accepted.get(id(v), _NOTHING)
+            if accepted.name != c.names[place]:
+                return MISSED
+            data[place], key = v.data, (*key, accepted.name)
+            sizes = accepted.sizes if sizes is None else _both(sizes, accepted.sizes)
+    for name, v in kwargs.items():
+        if type(v) is Packed:
+            accepted = c.accepted.get(id(v), _NOTHING)
+            if accepted.name != name:
+                return MISSED
+            kwargs, key = {**kwargs, name: v.data}, (*key, name)
+            sizes = accepted.sizes if sizes is None else _both(sizes, accepted.sizes)
+    found = c.handled.get(key) or _builtin(c, key, sizes or {})
+    return found(*data, **kwargs, **sizes or {})
+
+
+def _both(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+    """Sizes that two handles say; -1, which no builtin takes, where they do not agree."""
+    return {**a, **{n: v if a.get(n, v) == v else -1 for n, v in b.items()}}
+
+
+def _builtin(c: Compiled, key: tuple[Any, ...], sizes: Mapping[str, int]) -> Callable[..., Any]:
+    """The builtin for a number of threads and inputs that are given by handles, which say these sizes."""
+    calls = c.taking(frozenset(key[1:])).calls
+    given = tuple(n for n in c.pipeline.sizes if calls.size_names[n] in sizes)
+    found = c.handled[key] = calls.with_sizes(key[0], given)
+    return found
 
 
 def resolved(
@@ -164,11 +222,12 @@ def resolved(
     p = c.pipeline
     names = [q.name for q in p.params]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    handles = {n: v for n, v in given.items() if isinstance(v, Packed)}
+    handles = {n: v for n, v in given.items() if type(v) is Packed}
     for n, h in handles.items():
-        if c.accepted.get(h) != n:
+        if c.accepted.get(id(h), _NOTHING).name != n:
             _check(c, n, h)
-            c.accepted[h] = n
+            gone = functools.partial(_forget, c.accepted, id(h))
+            c.accepted[id(h)] = Accepted(n, _said(c, n, h), weakref.ref(h, gone))
     target = c.taking(frozenset(handles))
     # sizes follow from the logical shapes, which the physical ones need not determine
     seen = c.seen_with(frozenset(handles))
@@ -178,6 +237,15 @@ def resolved(
     plain = tuple(v.data if isinstance(v, Packed) else v for v in args)
     named = {n: v.data if isinstance(v, Packed) else v for n, v in kwargs.items()}
     return target, plain, {**named, "sizes": sizes}
+
+
+def _forget(accepted: dict[int, Accepted], key: int, _gone: Any) -> None:
+    accepted.pop(key, None)
+
+
+def _said(c: Compiled, name: str, h: Packed) -> dict[str, int]:
+    """The sizes that the shape of a handle says, as builtins take them."""
+    return {c.calls.size_names[n]: v for n, v in sizes_of_shape(c.pipeline, name, h.shape).items()}
 
 
 def _check(c: Compiled, name: str, h: Packed) -> None:

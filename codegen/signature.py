@@ -13,10 +13,11 @@ Role = Literal["in", "inout", "const", "out"]
 # What a variant assumes of an axis' stride: nothing but that it is not negative and a whole number of
 # elements; that it is one element; or that it is the next inner axis' stride times that axis' extent.
 StrideClass = Literal["any", "unit", "packed"]
-Structure = Literal["single", "tuple", "other"]
+Structure = Literal["none", "single", "tuple", "other"]
 
 # An extent is one of ("size", k): size symbol number k; ("const", n); ("linear", c, ((a, k), ...)): c + sum
-# of a times size symbol k; ("expr", text): anything else, which only the slow path evaluates.
+# of a times size symbol k; ("expr", steps): anything else, for a stack machine: ("const", n), ("size", k), ("scalar", k),
+# or (operation,) as index expressions have them; without steps only the slow path knows it.
 Extent = tuple[Any, ...]
 
 
@@ -41,10 +42,10 @@ class ScalarParam:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A variant's interface. `positional` and `keyword_only` name the parameters of the Python call.
+    """A variant's interface. `positional` and `keyword_only` name the parameters of the Python call; sizes that it gives
+    come after them, by name (see `size_name`).
 
-    `structure` is what the call returns: one array, a tuple of arrays, or something that only the slow path
-    builds.
+    `structure` is what the call returns: nothing, one array, a tuple of arrays, or something made of a tuple of them.
     """
 
     name: str
@@ -54,6 +55,12 @@ class Signature:
     positional: tuple[str, ...]
     keyword_only: tuple[str, ...] = ()
     structure: Structure = "single"
+    given_sizes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters in order."""
+        return (*self.positional, *self.keyword_only, *map(size_name, self.given_sizes))
 
     @property
     def outputs(self) -> tuple[ArrayParam, ...]:
@@ -80,7 +87,13 @@ class Signature:
             tuple(data["positional"]),
             tuple(data["keyword_only"]),
             data["structure"],
+            tuple(data["given_sizes"]),
         )
+
+
+def size_name(size: str) -> str:
+    """The name by which a call gives a size: no parameter has it."""
+    return f"size {size}"
 
 
 def _frozen(value: Any) -> Any:

@@ -17,7 +17,7 @@ from tilewright.lang.ranges import check_ranges
 from tilewright.lang.types import DType, index
 from tilewright.lang.values import Env, index_value
 
-__all__ = ["Bound", "bind", "exported", "index_value"]
+__all__ = ["Bound", "bind", "exported", "index_value", "sizes_of_shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +284,13 @@ def check_all_sizes(p: Pipeline, sizes: Mapping[str, int]) -> None:
     _Sizes(p, sizes).solve({})
 
 
+def sizes_of_shape(p: Pipeline, name: str, shape: Sequence[int]) -> dict[str, int]:
+    """The sizes that the shape of one input says. Raises ArgumentError where no such array fits the parameter."""
+    sizes = _Sizes(p, {})
+    sizes.take({name: shape})
+    return dict(sizes.known)
+
+
 LARGEST_SIZE = 1 << 62  # rounded up to tiles it still is an int64
 
 
@@ -304,14 +311,18 @@ class _Sizes:
                 raise bad(p, "size-kind", f"size {name} must be an integer and is {value!r}", f"such as {name}=64")
             self._set(name, int(value), "sizes=")
 
-    def solve(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-        todo = [(q, k) for q in self.p.arrays if q.name in arrays for k in range(q.ndim)]
+    def take(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Take the shapes of arrays into account."""
+        todo = [(q, k) for q in self.p.arrays if q.name in shapes for k in range(q.ndim)]
         todo.sort(key=lambda t: t[0].extents[t[1]].op != "size")  # plain sizes first: their messages are the clearest
         while todo:
-            left = [t for t in todo if not self._one(*t, arrays[t[0].name].shape[t[1]])]
+            left = [t for t in todo if not self._one(*t, shapes[t[0].name][t[1]])]
             if len(left) == len(todo):
                 break
             todo = left
+
+    def solve(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+        self.take({n: a.shape for n, a in arrays.items()})
         missing = [s for s in self.p.sizes if s not in self.known]
         if missing:
             what = "the size" if len(missing) == 1 else "the sizes"

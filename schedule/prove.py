@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from tilewright.lang import ir, simplify
 from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node
-from tilewright.schedule.ranges import as_ge0
+from tilewright.schedule.ranges import apart, as_ge0
 
+_MOST_TERMS = 8  # of a maximum that are looked at one by one
 _MOST_STEPS = 12  # in taking an expression apart before the ranges of loops are put in
 
 
@@ -36,16 +37,15 @@ class Facts:
         return self._low(n) or any(self._low(simplify.sub(n, g)) for g in self.known)
 
     def _low(self, n: Node) -> bool:
-        low: Node | None = n
+        """Whether one of the terms that `n` is the largest of is never negative, with the ranges of loops put in."""
+        terms = [n]
         for var, r in reversed(self.loops):
-            if low is None:
-                return False
-            if var in ir.leaves((low,), "var"):
-                low = bounds(low, {var: r}).lo
-        if low is None:
-            return False
-        low = bounds(low, {}).lo
-        return low is not None and simplify.nonnegative(low)
+            if any(var in ir.variables(t) for t in terms):
+                parts = [p for t in terms for p in apart(t, "max", var)]
+                ends = (bounds(p, {var: r}).lo for p in (parts if len(parts) <= _MOST_TERMS else terms))
+                terms = [e for e in ends if e is not None]
+        lows = (bounds(t, {}).lo for t in terms)
+        return any(low is not None and simplify.nonnegative(low) for low in lows)
 
 
 def facts_of(conditions: Iterable[Node]) -> Facts:

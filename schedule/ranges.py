@@ -97,10 +97,10 @@ def project(r: Interval, loops: tuple[Range, ...]) -> Interval:
     for x in reversed(loops):
         env = {x.var: x.interval}
         if lo is not None and x.var in ir.variables(lo):
-            ends = [bounds(t, env).lo for t in _apart(lo, "max", x.var)]
+            ends = [bounds(t, env).lo for t in apart(lo, "max", x.var)]
             lo = reduce(simplify.maximum, known) if (known := [e for e in ends if e is not None]) else None
         if hi is not None and x.var in ir.variables(hi):
-            ends = [bounds(t, env).hi for t in _apart(hi, "min", x.var)]
+            ends = [bounds(t, env).hi for t in apart(hi, "min", x.var)]
             hi = reduce(simplify.minimum, known) if (known := [e for e in ends if e is not None]) else None
     return Interval(lo, hi)
 
@@ -108,7 +108,7 @@ def project(r: Interval, loops: tuple[Range, ...]) -> Interval:
 _MOST_APART = 16  # terms of one sum of minima (or maxima) that are looked at one by one
 
 
-def _apart(n: Node, op: str, v: Node) -> list[Node]:
+def apart(n: Node, op: str, v: Node) -> list[Node]:
     """Expressions whose minimum (or maximum) is `n`, those that contain `v` with sums distributed."""
     out, todo = [], [n]
     while todo:

@@ -1,4 +1,4 @@
-"""The parts of the call from Python, as LLVM IR: checking an array, converting a scalar, making an output."""
+"""The parts of the call from Python that arrays need, as LLVM IR: extents, checking an array, making an output."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ declare ptr @PyLong_FromLong(i64)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyErr_Occurred()
+declare void @PyErr_Clear()
+declare ptr @PyFloat_FromDouble(double)
+declare i32 @PyUnicode_Compare(ptr, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
-declare float @llvm.fabs.f32(float)
-declare double @llvm.fabs.f64(double)
+declare { i64, i1 } @llvm.sadd.with.overflow.i64(i64, i64)
+declare { i64, i1 } @llvm.ssub.with.overflow.i64(i64, i64)
+declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 
 define internal i64 @word(ptr %at, i64 %offset) alwaysinline {
   %p = getelementptr i8, ptr %at, i64 %offset
@@ -29,52 +33,244 @@ define internal ptr @item(ptr %at, i64 %offset) alwaysinline {
   ret ptr %v
 }
 
-; The extent that an axis record asks for, -1 when a size symbol in it is not known.
-define internal i64 @extent(ptr %table, ptr %axis, ptr %sizes) {
+; What the program at byte %at of the table gives (see table.OPERATIONS). False: a size is not
+; known, or something does not fit into 64 bits.
+define internal i1 @work(ptr %table, i64 %at, ptr %sizes, ptr %slots, ptr %result) {
 entry:
-  %kind = call i64 @word(ptr %axis, i64 0)
-  %value = call i64 @word(ptr %axis, i64 8)
-  switch i64 %kind, label %linear [ i64 0, label %symbol
-                                    i64 1, label %constant ]
+  %stack = alloca [MAX_DEPTH x i64], align 16
+  %program = getelementptr i8, ptr %table, i64 %at
+  %n = call i64 @word(ptr %program, i64 0)
+  br label %check
+check:
+  %i = phi i64 [ 0, %entry ], [ %i1, %put ]
+  %sp = phi i64 [ 0, %entry ], [ %sp1, %put ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %step, label %done
+step:
+  %i1 = add i64 %i, 1
+  %pair = shl i64 %i, 4
+  %op.at = add i64 %pair, 8
+  %op = call i64 @word(ptr %program, i64 %op.at)
+  %value.at = add i64 %pair, 16
+  %value = call i64 @word(ptr %program, i64 %value.at)
+  %top = sub i64 %sp, 1
+  %second = sub i64 %sp, 2
+  %third = sub i64 %sp, 3
+  switch i64 %op, label %bad [ i64 OPERATION.const, label %const
+                               i64 OPERATION.size, label %size
+                               i64 OPERATION.scalar, label %scalar
+                               i64 OPERATION.neg, label %neg
+                               i64 OPERATION.abs, label %abs
+                               i64 OPERATION.select, label %select
+                               i64 OPERATION.add, label %two
+                               i64 OPERATION.sub, label %two
+                               i64 OPERATION.mul, label %two
+                               i64 OPERATION.floordiv, label %two
+                               i64 OPERATION.mod, label %two
+                               i64 OPERATION.min, label %two
+                               i64 OPERATION.max, label %two
+                               i64 OPERATION.eq, label %two
+                               i64 OPERATION.ne, label %two
+                               i64 OPERATION.lt, label %two
+                               i64 OPERATION.le, label %two
+                               i64 OPERATION.gt, label %two
+                               i64 OPERATION.ge, label %two ]
+const:
+  br label %put
+size:
+  %size.p = getelementptr i64, ptr %sizes, i64 %value
+  %size.v = load i64, ptr %size.p
+  %unknown = icmp slt i64 %size.v, 0
+  br i1 %unknown, label %bad, label %put
+scalar:
+  %scalar.p = getelementptr i64, ptr %slots, i64 %value
+  %scalar.v = load i64, ptr %scalar.p
+  br label %put
+neg:
+  %neg.p = getelementptr i64, ptr %stack, i64 %top
+  %neg.a = load i64, ptr %neg.p
+  br label %negate
+abs:
+  %abs.p = getelementptr i64, ptr %stack, i64 %top
+  %abs.a = load i64, ptr %abs.p
+  %is.minus = icmp slt i64 %abs.a, 0
+  br i1 %is.minus, label %negate, label %put
+negate:
+  %plus = phi i64 [ %neg.a, %neg ], [ %abs.a, %abs ]
+  %minus = call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %plus)
+  br label %checked
+select:
+  %cond.p = getelementptr i64, ptr %stack, i64 %third
+  %cond = load i64, ptr %cond.p
+  %yes.p = getelementptr i64, ptr %stack, i64 %second
+  %yes = load i64, ptr %yes.p
+  %no.p = getelementptr i64, ptr %stack, i64 %top
+  %no = load i64, ptr %no.p
+  %holds = icmp ne i64 %cond, 0
+  %chosen = select i1 %holds, i64 %yes, i64 %no
+  br label %put
+two:
+  %a.p = getelementptr i64, ptr %stack, i64 %second
+  %a = load i64, ptr %a.p
+  %b.p = getelementptr i64, ptr %stack, i64 %top
+  %b = load i64, ptr %b.p
+  switch i64 %op, label %bad [ i64 OPERATION.add, label %add
+                               i64 OPERATION.sub, label %sub
+                               i64 OPERATION.mul, label %mul
+                               i64 OPERATION.floordiv, label %div
+                               i64 OPERATION.mod, label %div
+                               i64 OPERATION.min, label %min
+                               i64 OPERATION.max, label %max
+                               i64 OPERATION.eq, label %eq
+                               i64 OPERATION.ne, label %ne
+                               i64 OPERATION.lt, label %lt
+                               i64 OPERATION.le, label %le
+                               i64 OPERATION.gt, label %gt
+                               i64 OPERATION.ge, label %ge ]
+add:
+  %sum = call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %a, i64 %b)
+  br label %checked
+sub:
+  %difference = call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 %a, i64 %b)
+  br label %checked
+mul:
+  %product = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %a, i64 %b)
+  br label %checked
+checked:
+  %at.checked = phi i64 [ %top, %negate ], [ %second, %add ], [ %second, %sub ], [ %second, %mul ]
+  %pair.v = phi { i64, i1 } [ %minus, %negate ], [ %sum, %add ], [ %difference, %sub ], [ %product, %mul ]
+  %exact = extractvalue { i64, i1 } %pair.v, 0
+  %over = extractvalue { i64, i1 } %pair.v, 1
+  br i1 %over, label %bad, label %put
+div:
+  %zero = icmp eq i64 %b, 0                        ; by 0: 0, as in index arithmetic
+  br i1 %zero, label %put, label %nonzero
+nonzero:
+  %all.ones = icmp eq i64 %b, -1
+  %smallest = icmp eq i64 %a, -9223372036854775808
+  %large = and i1 %all.ones, %smallest
+  br i1 %large, label %bad, label %divide
+divide:
+  %q = sdiv i64 %a, %b
+  %r = srem i64 %a, %b
+  %inexact = icmp ne i64 %r, 0
+  %mixed = xor i64 %r, %b
+  %apart = icmp slt i64 %mixed, 0
+  %down = and i1 %inexact, %apart                  ; towards minus infinity
+  %q.less = sub i64 %q, 1
+  %q.floor = select i1 %down, i64 %q.less, i64 %q
+  %r.more = add i64 %r, %b
+  %r.floor = select i1 %down, i64 %r.more, i64 %r
+  %is.div = icmp eq i64 %op, OPERATION.floordiv
+  %part = select i1 %is.div, i64 %q.floor, i64 %r.floor
+  br label %put
+min:
+  %less = icmp slt i64 %a, %b
+  %smaller = select i1 %less, i64 %a, i64 %b
+  br label %put
+max:
+  %more.v = icmp sgt i64 %a, %b
+  %larger = select i1 %more.v, i64 %a, i64 %b
+  br label %put
+eq:
+  %is.eq = icmp eq i64 %a, %b
+  br label %truth
+ne:
+  %is.ne = icmp ne i64 %a, %b
+  br label %truth
+lt:
+  %is.lt = icmp slt i64 %a, %b
+  br label %truth
+le:
+  %is.le = icmp sle i64 %a, %b
+  br label %truth
+gt:
+  %is.gt = icmp sgt i64 %a, %b
+  br label %truth
+ge:
+  %is.ge = icmp sge i64 %a, %b
+  br label %truth
+truth:
+  %is = phi i1 [ %is.eq, %eq ], [ %is.ne, %ne ], [ %is.lt, %lt ], [ %is.le, %le ], [ %is.gt, %gt ], [ %is.ge, %ge ]
+  %bit = zext i1 %is to i64
+  br label %put
+put:
+  %v = phi i64 [ %value, %const ], [ %size.v, %size ], [ %scalar.v, %scalar ], [ %abs.a, %abs ], [ %chosen, %select ],
+               [ %exact, %checked ], [ 0, %div ], [ %part, %divide ], [ %smaller, %min ], [ %larger, %max ],
+               [ %bit, %truth ]
+  %to = phi i64 [ %sp, %const ], [ %sp, %size ], [ %sp, %scalar ], [ %top, %abs ], [ %third, %select ],
+                [ %at.checked, %checked ], [ %second, %div ], [ %second, %divide ], [ %second, %min ], [ %second, %max ],
+                [ %second, %truth ]
+  %to.p = getelementptr i64, ptr %stack, i64 %to
+  store i64 %v, ptr %to.p
+  %sp1 = add i64 %to, 1
+  br label %check
+done:
+  %first = load i64, ptr %stack
+  store i64 %first, ptr %result
+  ret i1 true
+bad:
+  ret i1 false
+}
+
+; The extent that an axis record asks for, -1 when it can't be worked out.
+define internal i64 @extent(ptr %table, ptr %axis, ptr %sizes, ptr %slots) {
+entry:
+  %result = alloca i64
+  %kind = call i64 @word(ptr %axis, i64 AXIS.kind)
+  %value = call i64 @word(ptr %axis, i64 AXIS.value)
+  switch i64 %kind, label %program [ i64 0, label %symbol
+                                     i64 1, label %constant ]
 symbol:
   %place = getelementptr i64, ptr %sizes, i64 %value
   %size = load i64, ptr %place
   ret i64 %size
 constant:
   ret i64 %value
-linear:
-  %terms = getelementptr i8, ptr %table, i64 %value
-  %c = call i64 @word(ptr %terms, i64 0)
-  %n = call i64 @word(ptr %terms, i64 8)
-  br label %check
-check:
-  %i = phi i64 [ 0, %linear ], [ %i1, %add ]
-  %sum = phi i64 [ %c, %linear ], [ %sum1, %add ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %term, label %done
-term:
-  %pair = shl i64 %i, 4
-  %at = add i64 %pair, 16
-  %coefficient = call i64 @word(ptr %terms, i64 %at)
-  %at2 = add i64 %at, 8
-  %k = call i64 @word(ptr %terms, i64 %at2)
-  %place.k = getelementptr i64, ptr %sizes, i64 %k
-  %size.k = load i64, ptr %place.k
-  %unknown = icmp slt i64 %size.k, 0
-  br i1 %unknown, label %missing, label %add
-add:
-  %product = mul i64 %coefficient, %size.k
-  %sum1 = add i64 %sum, %product
-  %i1 = add i64 %i, 1
-  br label %check
-done:
-  ret i64 %sum
-missing:
-  ret i64 -1
+program:
+  %good = call i1 @work(ptr %table, i64 %value, ptr %sizes, ptr %slots, ptr %result)
+  %found = load i64, ptr %result
+  %worked = select i1 %good, i64 %found, i64 -1
+  ret i64 %worked
 }
 
-; A new output array (a new reference); null with an exception set, or without one when a size is unknown.
-define internal ptr @create(ptr %table, ptr %record, ptr %sizes) {
+; Are the extents that are worked out those of an array?
+define internal i1 @agrees(ptr %table, ptr %record, ptr %array, ptr %sizes, ptr %slots) {
+entry:
+  %rank = call i64 @word(ptr %record, i64 ARRAY.rank)
+  %first = call i64 @word(ptr %record, i64 ARRAY.axis)
+  %axis_at = call i64 @word(ptr %table, i64 HEAD.axis_at)
+  %axes = getelementptr i8, ptr %table, i64 %axis_at
+  %dims = call ptr @item(ptr %array, i64 32)
+  br label %check
+check:
+  %d = phi i64 [ 0, %entry ], [ %d1, %next ]
+  %more = icmp slt i64 %d, %rank
+  br i1 %more, label %one, label %yes
+one:
+  %number = add i64 %first, %d
+  %offset = mul i64 %number, AXIS.bytes
+  %axis = getelementptr i8, ptr %axes, i64 %offset
+  %kind = call i64 @word(ptr %axis, i64 AXIS.kind)
+  %worked = icmp eq i64 %kind, 2
+  br i1 %worked, label %compare, label %next
+compare:
+  %want = call i64 @extent(ptr %table, ptr %axis, ptr %sizes, ptr %slots)
+  %dim.p = getelementptr i64, ptr %dims, i64 %d
+  %dim = load i64, ptr %dim.p
+  %same = icmp eq i64 %want, %dim
+  br i1 %same, label %next, label %no
+next:
+  %d1 = add i64 %d, 1
+  br label %check
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; A new output array (a new reference); null with an exception set, or without one when an extent is not known.
+define internal ptr @create(ptr %table, ptr %record, ptr %sizes, ptr %slots) {
 entry:
   %dims = alloca [64 x i64], align 16
   %rank = call i64 @word(ptr %record, i64 ARRAY.rank)
@@ -90,7 +286,7 @@ one:
   %number = add i64 %first, %d
   %offset = mul i64 %number, AXIS.bytes
   %axis = getelementptr i8, ptr %axes, i64 %offset
-  %extent = call i64 @extent(ptr %table, ptr %axis, ptr %sizes)
+  %extent = call i64 @extent(ptr %table, ptr %axis, ptr %sizes, ptr %slots)
   %unknown = icmp slt i64 %extent, 0
   br i1 %unknown, label %none, label %known
 known:
@@ -115,8 +311,11 @@ define internal i1 @admit(ptr %table, ptr %record, ptr %array,
 entry:
   %type = call ptr @item(ptr %array, i64 8)
   %ndarray = call ptr @item(ptr %table, i64 HEAD.ndarray)
+  %memmap = call ptr @item(ptr %table, i64 HEAD.memmap)
   %exact = icmp eq ptr %type, %ndarray
-  br i1 %exact, label %head, label %no
+  %mapped = icmp eq ptr %type, %memmap
+  %known = or i1 %exact, %mapped
+  br i1 %known, label %head, label %no
 head:
   %descr = call ptr @item(ptr %array, i64 56)
   %want.descr = call ptr @item(ptr %record, i64 ARRAY.descr)
@@ -167,9 +366,9 @@ axis:
   %step = load i64, ptr %step.p
   %record.o = mul i64 %k, AXIS.bytes
   %record.a = getelementptr i8, ptr %axes, i64 %record.o
-  %kind = call i64 @word(ptr %record.a, i64 0)
-  %value = call i64 @word(ptr %record.a, i64 8)
-  %class = call i64 @word(ptr %record.a, i64 16)
+  %kind = call i64 @word(ptr %record.a, i64 AXIS.kind)
+  %value = call i64 @word(ptr %record.a, i64 AXIS.value)
+  %class = call i64 @word(ptr %record.a, i64 AXIS.stride)
   switch i64 %kind, label %stride [ i64 0, label %symbol
                                     i64 1, label %constant ]
 symbol:
@@ -243,81 +442,6 @@ no:
   ret i1 false
 }
 
-; Puts a Python float, int or bool into a scalar slot. False: not for the fast path.
-define internal i1 @scalar(ptr %table, ptr %record, ptr %object, ptr %slot) {
-entry:
-  %overflow = alloca i32
-  %type = call ptr @item(ptr %object, i64 8)
-  %kind = call i64 @word(ptr %record, i64 SCALAR.kind)
-  switch i64 %kind, label %no [ i64 0, label %real
-                                i64 1, label %real
-                                i64 2, label %bool
-                                i64 3, label %integer ]
-bool:
-  %true = call ptr @item(ptr %table, i64 HEAD.true)
-  %false = call ptr @item(ptr %table, i64 HEAD.false)
-  %is.true = icmp eq ptr %object, %true
-  %is.false = icmp eq ptr %object, %false
-  %flag = zext i1 %is.true to i64
-  store i64 %flag, ptr %slot
-  %is.bool = or i1 %is.true, %is.false
-  ret i1 %is.bool
-real:
-  %float = call ptr @item(ptr %table, i64 HEAD.float)
-  %is.float = icmp eq ptr %type, %float
-  br i1 %is.float, label %read, label %integer
-read:
-  %value.p = getelementptr i8, ptr %object, i64 16
-  %read.v = load double, ptr %value.p
-  br label %floating
-integer:
-  %int = call ptr @item(ptr %table, i64 HEAD.int)
-  %is.int = icmp eq ptr %type, %int
-  br i1 %is.int, label %convert, label %no
-convert:
-  store i32 0, ptr %overflow
-  %n = call i64 @PyLong_AsLongLongAndOverflow(ptr %object, ptr %overflow)
-  %over = load i32, ptr %overflow
-  %fits = icmp eq i32 %over, 0
-  %lo = call i64 @word(ptr %record, i64 SCALAR.lo)
-  %hi = call i64 @word(ptr %record, i64 SCALAR.hi)
-  %above = icmp sge i64 %n, %lo
-  %below = icmp sle i64 %n, %hi
-  %inside0 = and i1 %above, %below
-  %inside = and i1 %inside0, %fits
-  br i1 %inside, label %number, label %no
-number:
-  %whole = icmp eq i64 %kind, 3
-  br i1 %whole, label %store.int, label %widen
-store.int:
-  store i64 %n, ptr %slot
-  ret i1 true
-widen:                                             ; lo..hi are such that this is exact
-  %wide = sitofp i64 %n to double
-  br label %floating
-floating:
-  %x = phi double [ %read.v, %read ], [ %wide, %widen ]
-  %double = icmp eq i64 %kind, 0
-  br i1 %double, label %store.double, label %narrow
-store.double:
-  store double %x, ptr %slot
-  ret i1 true
-narrow:
-  %y = fptrunc double %x to float
-  %size.y = call float @llvm.fabs.f32(float %y)
-  %size.x = call double @llvm.fabs.f64(double %x)
-  %inf.y = fcmp oeq float %size.y, 0x7FF0000000000000
-  %fin.x = fcmp one double %size.x, 0x7FF0000000000000
-  %lost = and i1 %inf.y, %fin.x                    ; too large for f32: the slow path decides
-  br i1 %lost, label %no, label %store.float
-store.float:
-  store i64 0, ptr %slot
-  store float %y, ptr %slot
-  ret i1 true
-no:
-  ret i1 false
-}
-
 define internal void @drop(ptr %made, ptr %count) {
 entry:
   %n = load i64, ptr %count
@@ -337,4 +461,5 @@ out:
 }
 
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """

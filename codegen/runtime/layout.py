@@ -46,6 +46,11 @@ def _arrays_as_assumed() -> bool:
     return all(_array_as_assumed(sample) for sample in samples)
 
 
+def _numbers_as_assumed() -> bool:
+    numbers = [np.dtype(char).type(1) for char in "dfe?bhilqBHILQ"]
+    return all(ctypes.string_at(id(n) + 16, n.nbytes) == n.tobytes() for n in numbers)
+
+
 def _others_as_assumed() -> bool:
     thing = object()
     pair, text, number = (thing, None), b"tilewright", 1.25
@@ -66,7 +71,7 @@ def usable() -> bool:
         return False
     if sysconfig.get_config_var("Py_GIL_DISABLED") or sysconfig.get_config_var("Py_TRACE_REFS"):
         return False
-    return _arrays_as_assumed() and _others_as_assumed()
+    return _arrays_as_assumed() and _others_as_assumed() and _numbers_as_assumed()
 
 
 @functools.cache

@@ -23,7 +23,7 @@ EXTENTS = st.one_of(
         st.integers(-3, 3),
         st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3))).map(tuple),
     ),
-    st.tuples(st.just("expr"), st.text(max_size=5)),
+    st.tuples(st.just("expr"), st.lists(st.sampled_from([("size", 0), ("const", 3), ("add",)])).map(tuple)),
 )
 
 
@@ -38,9 +38,10 @@ def signatures(draw: Any) -> Signature:
         )
     scalars = tuple(ScalarParam(f"s{n}", draw(st.sampled_from(DTYPES))) for n in range(draw(st.integers(0, 3))))
     names = [a.name for a in arrays if a.role in ("in", "inout")] + [s.name for s in scalars]
-    structure = draw(st.sampled_from(["single", "tuple", "other"]))
+    structure = draw(st.sampled_from(["none", "single", "tuple", "other"]))
+    given = tuple(draw(st.lists(st.sampled_from("ABCD"), unique=True)))
     return Signature(
-        "f", ("A", "B", "C", "D"), tuple(arrays), scalars, tuple(draw(st.permutations(names))), (), structure
+        "f", ("A", "B", "C", "D"), tuple(arrays), scalars, tuple(draw(st.permutations(names))), (), structure, given
     )
 
 
