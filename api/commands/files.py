@@ -32,12 +32,14 @@ class UserCodeError(TilewrightError):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """What a file has: kernels by name; functions that may make schedules (Python), or texts of schedules (`.tw`)."""
+    """What a file has: kernels by name; functions that may make schedules (Python) and those of them that its SCHEDULES
+    has, or texts of schedules (`.tw`)."""
 
     path: Path
     kernels: Mapping[str, Kernel]
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     tw: TwFile | None = None
+    schedules: tuple[Callable[..., Any], ...] = ()
 
 
 def read_file(path: Path) -> SourceFile:
@@ -56,11 +58,13 @@ def read_file(path: Path) -> SourceFile:
                          hint="give a file with kernels in it")  # fmt: skip
     module = _run(path)
     public = {k: v for k, v in vars(module).items() if not k.startswith("_")}
+    functions = {k: v for k, v in public.items() if isinstance(v, FunctionType) and v.__module__ == module.__name__}
+    listed = public.get("SCHEDULES")
+    listed = listed if isinstance(listed, (tuple, list)) else ()
     return SourceFile(
-        path,
-        {k: v for k, v in public.items() if isinstance(v, Kernel)},
-        {k: v for k, v in public.items() if isinstance(v, FunctionType) and v.__module__ == module.__name__},
-    )
+        path, {k: v for k, v in public.items() if isinstance(v, Kernel)}, functions,
+        schedules=tuple(f for f in functions.values() if f in listed),
+    )  # fmt: skip
 
 
 def _run(path: Path) -> ModuleType:

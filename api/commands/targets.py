@@ -6,7 +6,7 @@ import difflib
 import inspect
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,18 +136,44 @@ def _schedule(
     functions = source.functions if source is not None else {}
     if name not in functions:
         place = source.path if source is not None else kernel.__name__
-        hint = closest(name, functions) + "; a file of schedules ends in .tw"
+        hint = closest(name, making_schedules(source) if source else ()) + "; a file of schedules ends in .tw"
         raise UsageError(f"{place} has no schedule function {name!r}", code="usage.schedule", hint=hint)
     assert source is not None
     return _from_function(source.path, functions[name], kernel, pipeline), name
 
 
+_MAKING = frozenset(("schedule", "Schedule", "parse_schedule"))
+_DIRECTING = frozenset(("vectorize", "parallel", "unroll", "compute_at", "compute_root", "cache_read", "cache_write"))
+
+
+def making_schedules(source: SourceFile) -> list[str]:
+    """The functions of a file that are schedules: those in its SCHEDULES; without that those that look like it, as they
+    need no argument and make a schedule, or need one and give it directives, or call one that does."""
+    if source.schedules:
+        return [n for n, f in source.functions.items() if f in source.schedules]
+    found: list[str] = []
+    while more := [n for n, f in source.functions.items() if n not in found and _looks_like_one(f, found)]:
+        found += more
+    return [n for n in source.functions if n in found]
+
+
+def _looks_like_one(fn: Any, known: Sequence[str]) -> bool:
+    needs = len(_required(fn))
+    words = _MAKING.union(known, _DIRECTING if needs else ())
+    return needs < 2 and not words.isdisjoint(fn.__code__.co_names)
+
+
+def _required(fn: Any) -> list[inspect.Parameter]:
+    """The parameters that a call must give by position."""
+    empty = inspect.Parameter.empty
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p for p in inspect.signature(fn).parameters.values() if p.default is empty and p.kind in named]
+
+
 def _from_function(path: Path, fn: Any, kernel: Kernel, pipeline: Pipeline) -> Schedule:
     """Call a schedule function: it takes nothing, or an empty schedule to fill or a kernel, and gives the schedule."""
     place = Location(str(path), fn.__code__.co_firstlineno)
-    empty = inspect.Parameter.empty
-    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = [p for p in inspect.signature(fn).parameters.values() if p.default is empty and p.kind in named]
+    parameters = _required(fn)
     if len(parameters) > 1:
         raise UsageError(
             f"{fn.__name__} takes {len(parameters)} arguments", code="usage.schedule", where=place,

@@ -299,3 +299,18 @@ def test_export(run: Run, tmp_path: Path) -> None:
 def test_export_of_what_can_not_be(run: Run, arguments: tuple[str, ...], code: str) -> None:
     found, _, err = run("export", "program.py:matmul", *arguments)
     assert found == 2 and code in err and "Traceback" not in err
+
+
+def test_only_schedules_are_offered_as_such(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Helpers of a program are none: those that give data, check, or need more than an empty schedule."""
+    program = tmp_path / "more.py"
+    program.write_text(
+        (folder / "program.py").read_text() + "def again():\n    return in_lanes()\n"
+        "def inputs(n=3):\n    return np.zeros(n)\ndef check():\n    roots(inputs(), 0.5)\n"
+    )
+    code, _, err = run("show", f"{program}:roots", "--schedule", "none")
+    offered = err.partition("there are ")[2].partition(";")[0].split(", ")
+    assert code == 2 and {"in_lanes", "again", "filled"} <= set(offered)
+    assert not {"inputs", "check", "two", "number"} & set(offered)
+    program.write_text(program.read_text() + "SCHEDULES = (tiled,)\n")
+    assert "there are tiled;" in run("show", f"{program}:roots", "--schedule", "none")[2]
