@@ -138,6 +138,8 @@ class _Analysis:
                 return self._linear(n)
             if n.op == "select" and not any(m in self.env or m.op in ("load", "assume") for m in ir.postorder((n,))):
                 return point(n)
+            if n.op == "cast" and n.args[0].op == "scalar" and n.args[0].dtype.is_int and n.args[0] not in self.env:
+                return point(n)  # one number in a call
             if n.op not in ("assume", "span") and all(a.dtype is index and self._get(a) == point(a) for a in n.args):
                 return point(n)  # nothing in it varies
         rule = _RULES.get(n.op)
