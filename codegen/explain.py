@@ -166,7 +166,7 @@ def _operations(fast: Compiled, env: Mapping[str, Any]) -> dict[str, int] | None
     from tilewright.codegen.accounts.prepared import Prepared
     from tilewright.hw import load_machine
 
-    prepared = Prepared(fast.pipeline, fast._make_state(), load_machine("generic-avx2"), fast.mode)
+    prepared = Prepared(fast.pipeline, fast._state(), load_machine("generic-avx2"), fast.mode)
     try:
         counted = Counted(prepared.ledger, prepared.result(env).counters)
     except TilewrightError:

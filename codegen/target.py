@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
@@ -113,12 +114,19 @@ def _run(module: llvm.ModuleRef, tm: llvm.TargetMachine, level: Level) -> None:
 
 
 def optimize_and_emit(
-    text: str, level: Level = "fast", target: Target | None = None, extra_symbols: Collection[str] = ()
-) -> bytes:
+    text: str, level: Level = "fast", target: Target | None = None, extra_symbols: Collection[str] = (),
+    timings: dict[str, float] | None = None,
+) -> bytes:  # fmt: skip
     """Object bytes of a module; symbols beyond libc, libm and `extra_symbols` are refused (code
-    `symbols`)."""
+    `symbols`). Seconds of both steps are put into `timings`."""
     with _lock:
-        image = machine(target).emit_object(optimized(text, level, target))
+        start = time.perf_counter()
+        module = optimized(text, level, target)
+        middle = time.perf_counter()
+        image = machine(target).emit_object(module)
+        done = time.perf_counter()
+    if timings is not None:
+        timings |= {"optimise": middle - start, "machine code": done - middle}
     check_symbols(image, extra_symbols)
     return image
 
