@@ -85,11 +85,11 @@ class Compiled:
         of the kernel that is given more of these inputs in their layouts. `located` gives an error the place of the
         directive that it is about."""
         self.pipeline, self.mode = pipeline, mode
-        self._identity, self._make_state, self._keyword_only = identity, state, keyword_only
+        self._identity, self._make_state, self.keyword_only = identity, state, keyword_only
         self._debug, self._located = debug, located
         self._schedule_seconds = 0.0
         self._took: dict[str, float] = {}  # by the compilation of the variant for contiguous arrays
-        self._promises = tuple(assumptions(pipeline)) if debug else ()  # what is checked while the kernel runs
+        self.promises = tuple(assumptions(pipeline)) if debug else ()  # what is checked while the kernel runs
         self._variants: dict[tuple, Variant] = {}
         self._clocked: dict[tuple, Clocked] = {}  # variants that are profiled
         self._lock = threading.Lock()
@@ -229,7 +229,7 @@ class Compiled:
         entry = cache.get(name)
         if entry is None:
             made = self.build(classes, aliases)
-            if classes == self._default and not aliases:
+            if classes == self.default_classes and not aliases:
                 self._took = made.timings
             entry = cache.Entry(made.image, {"symbol": made.symbol, "kernel": self.pipeline.name, "mode": self.mode})
             cache.put(name, entry)
