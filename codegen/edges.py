@@ -3,7 +3,8 @@
 Edges are what loop partitioning leaves with its conditions. Unrolled they would be most of a kernel's text, and most
 of the time to compile it.
 
-* An unrolled loop becomes a serial one where no register needs its variable's values as constants.
+* An unrolled loop becomes a serial one where no register needs its variable's values as constants (inside lanes, where
+  it is a dot product's, it stays).
 * The slow version of what fills or stores a register tile works on a copy of the tile in memory, in serial loops;
   only the copying is unrolled.
 """
@@ -46,6 +47,8 @@ def _rolled(s: L.Stmt) -> L.Stmt:
         case L.If(c, then, otherwise, versions):
             return L.If(c, _rolled(then), None if otherwise is None else _rolled(otherwise), versions)
         case L.For(var=var, mode=mode, body=body):
+            if mode == L.VECTORIZE:
+                return s
             free = mode == L.UNROLL and not _picks_register(var, body)
             return replace(s, mode=L.SERIAL if free else mode, body=_rolled(body))
     return s
@@ -85,12 +88,18 @@ def compact(s: L.Stmt) -> L.Stmt:
         case L.Allocate(buffer, body):
             return L.Allocate(buffer, compact(body))
         case L.If(c, then, otherwise, True) if otherwise is not None:
-            return L.If(c, compact(then), _by_way_of_memory(otherwise), True)
+            slow = compact(otherwise) if _loops(otherwise) else _by_way_of_memory(otherwise)
+            return L.If(c, compact(then), slow, True)
         case L.If(c, then, otherwise, versions):
             return L.If(c, compact(then), None if otherwise is None else compact(otherwise), versions)
         case L.For(body=body):
             return replace(s, body=compact(body))
     return s
+
+
+def _loops(s: L.Stmt) -> bool:
+    """Whether a loop that stays one has the work of `s`, of which an iteration is an edge already."""
+    return any(isinstance(t, L.For) and t.mode in (L.SERIAL, L.PARALLEL) and t.stop.op != "const" for t in L.walk(s))
 
 
 def _by_way_of_memory(s: L.Stmt) -> L.Stmt:

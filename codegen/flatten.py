@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.codegen import loops as L
+from tilewright.codegen.beyond import Beyond
 from tilewright.codegen.extents import ranges_of, span
 from tilewright.codegen.needs import ALWAYS, Need, Needs
 from tilewright.codegen.operations import operations
@@ -149,10 +151,11 @@ def decided(condition: Node) -> Node:
 
 def flatten(
     nest: Nest, pipeline: Pipeline, symbol: str, classes: tuple[str, ...], debug: bool = False, origins: bool = False,
-    staging: bool = False,
+    staging: bool = False, repairs: bool = False,
 ) -> L.Program:  # fmt: skip
     """The loop IR of a Nest. `classes` gives the stride class of every argument (inputs, tables, outputs). With
-    `origins` every store says what it computes; with `staging` copies between memories are sections.
+    `origins` every store says what it computes; with `staging` copies between memories are sections; with `repairs`
+    register tiles are computed whole (see `beyond`).
 
     With `debug`, promises (`tw.assume`) are checked: the kernel has one argument more at the end, an i64 that gets the
     number of a broken promise, counted from 1 in the order of `lang.assumptions`. Statements that rest on a broken
@@ -178,7 +181,7 @@ def flatten(
         promises = Promises(L.Buffer("out.broken", i64, None, "main", len(buffers)), numbers)
         buffers.append(promises.broken)
         ranks += (0,)
-    flattener = _Flattener(outputs, promises, origins, staging)
+    flattener = _Flattener(outputs, promises, origins, staging, repairs)
     for p in (*outputs.values(), *(q for q in scope.values() if q.storage.role != "output")):
         flattener.strides.update({(p.storage.name, k): n for k, n in enumerate(p.strides)})
     body = flattener.of(nest.body, scope, Facts())
@@ -203,8 +206,11 @@ class _Flattener:
         promises: Promises | None = None,
         origins: bool = False,
         staging: bool = False,
+        repairs: bool = False,
     ):
         self.outputs, self.promises, self.origins, self.staging = outputs, promises, origins, staging
+        self.repairs = repairs and promises is None
+        self.modes: dict[Node, str] = {}  # of the loops that were entered, by variable
         self.names: dict[str, int] = {}
         self.strides: dict[tuple[str, int], Node] = {}  # (array, axis) -> stride, for conditions
 
@@ -217,6 +223,7 @@ class _Flattener:
             case LoopNode(var=var, start=start, stop=stop, mode=mode, body=body):
                 inner = facts.entering(var, Interval(start, simplify.sub(stop, ONE)))
                 ends = self.values((start, stop), scope, facts)
+                self.modes[var] = mode
                 made = self.of(body, scope, inner)
                 if self.staging:
                     made = turned(var, made, scope)
@@ -233,6 +240,10 @@ class _Flattener:
                 return made if n.call is None or not self.staging else self.unit(n.address, n.call, made, scope, facts)
             case Guard(condition, then, None, True) if self.private(then, scope, facts):
                 return self.of(then, scope, facts)
+            case Guard(condition, then, None, True) if (
+                self.repairs and (whole := Beyond(scope, self.modes, _holds).of(condition, then, facts)) is not None
+            ):
+                return self.of(whole, scope, facts)
             case Guard(condition, then, otherwise):
                 (c,) = self.values((condition,), scope, facts)
                 inside = scope
@@ -413,6 +424,8 @@ class _Flattener:
             def one(n: Node, args: tuple[Node, ...]) -> Node:
                 if n.op == "stride":
                     return self.strides.get(n.attr, n)
+                if n.op == "select" and args[1].op == "load_if" and args[1].args[0] is args[0] and _is_zero(args[2]):
+                    return args[1]  # which is zero where its condition does not hold
                 if n.op != "load":
                     return ir.rebuild(n, args)
                 p = scope.get(n.attr)
@@ -457,6 +470,10 @@ class _Flattener:
         for v, n in reversed(wraps):
             out = L.For(v, integer(0), n, L.UNROLL if n.op == "const" and n.attr <= 16 else L.SERIAL, out)
         return out
+
+
+def _is_zero(n: Node) -> bool:
+    return n.op == "const" and not n.attr and math.copysign(1.0, n.attr) > 0
 
 
 def _within(n: Node, s: Storage, facts: Facts) -> bool:

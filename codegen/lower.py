@@ -85,7 +85,7 @@ def _nest(_: Any, r: Request) -> Any:
 
 def _flatten(nest: Any, r: Request) -> Any:
     origins, staging = not r.native or r.looked_at > 0, r.machine is not None
-    program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug, origins, staging)
+    program = flatten(nest, r.state.pipeline, r.symbol, r.classes, r.debug, origins, staging, r.native)
     return replace(program, requirements=(*requirements(r.state.pipeline), *program.requirements))
 
 

@@ -65,7 +65,7 @@ def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
             made = replace(s, body=inner)
             if mode == L.SERIAL:
                 return _part(made, body, around)
-            return _part_uniform(made, around) if mode == L.PARALLEL else made
+            return _part_uniform(made, body, around) if mode == L.PARALLEL else made
     return s
 
 
@@ -133,7 +133,7 @@ def _parted(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
             "conditions are those of tails and boundary conditions, linear in the loop's variable; part the loop that "
             "they depend on, or leave partition out", about=("partition", loop.var.attr),
         )  # fmt: skip
-    return _part(loop, plain, lanes) if loop.mode == L.SERIAL else _part_uniform(loop, lanes)
+    return _part(loop, plain, lanes) if loop.mode == L.SERIAL else _part_uniform(loop, plain, lanes)
 
 
 # Parts of loops -------------------------------------------------------------------------------------------------
@@ -148,10 +148,72 @@ def _part(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.Stmt:
     """`plain` is the body before its own loops were parted: large bodies keep it in the edges."""
     middle = _middle(loop, lanes)
     if middle is None:
-        return _part_uniform(loop, lanes)
+        return _part_uniform(loop, plain, lanes)
     begin, end, clean = middle
-    edge = rolled(_lane_by_lane(loop.body if weight(loop.body) <= _LARGE else plain))
+    edge = _edge(loop, plain)
     return L.block(*_edges(loop, begin, end, edge, replace(loop, start=begin, stop=end, body=clean)))
+
+
+def _edge(loop: L.For, plain: L.Stmt) -> L.Stmt:
+    s = rolled(_lane_by_lane(loop.body if weight(loop.body) <= _LARGE else plain))
+    half = _half(s, loop.var)
+    return s if half is None else L.If(*half, s, versions=True)
+
+
+def _half(s: L.Stmt, var: Node) -> tuple[Node, L.Stmt] | None:
+    """Where the vectors of the upper half of a tile are off altogether, by where `var` is, and `s` there: the conditions
+    of unrolled loops that choose vectors are decided, and what is computed for nobody falls to dead code. None
+    where no loop that stays one is inside, so that it would not be worth the code."""
+    if not any(isinstance(t, L.For) and t.mode == L.SERIAL and t.stop.op != "const" for t in L.walk(s)):
+        return None
+    off: dict[Node, None] = {}
+    inner = {t.var for t in L.walk(s) if isinstance(t, L.For)}
+
+    def most(c: Node, unrolled: L.For, lane: L.For) -> Node | None:
+        g = as_ge0(c)
+        if g is None or not {unrolled.var, lane.var} <= set(ir.leaves((g,), "var")):
+            return None
+        upper = Interval(integer(unrolled.stop.attr // 2), simplify.sub(unrolled.stop, ONE))
+        return bounds(g, {unrolled.var: upper, lane.var: _interval(lane.start, lane.stop)}).hi
+
+    def of(t: L.Stmt) -> L.Stmt:
+        if isinstance(t, L.For) and t.mode == L.UNROLL and t.start is ZERO and t.stop.op == "const" and t.stop.attr > 1:
+            lanes = [u for u in L.walk(t.body) if isinstance(u, L.For) and u.mode == L.VECTORIZE]
+            found = {c: h for c in _all_conditions(t.body) for u in lanes if (h := most(c, t, u)) is not None}
+            seen = set(ir.leaves(tuple(found.values()), "var"))
+            if var in seen and seen.isdisjoint(inner):
+                off.update(dict.fromkeys(found.values()))
+                middle = integer(t.stop.attr // 2)
+                none = assume(t.body, frozenset(), frozenset(found))
+                return L.block(replace(t, stop=middle), replace(t, start=middle, body=none))
+        match t:
+            case L.Block(statements):
+                return L.block(*map(of, statements))
+            case L.Allocate(buffer, body):
+                return L.Allocate(buffer, of(body))
+            case L.If(c, then, otherwise, versions):
+                return L.If(c, of(then), None if otherwise is None else of(otherwise), versions)
+            case L.For(body=body):
+                return replace(t, body=of(body))
+        return t
+
+    made = of(s)
+    if not off:
+        return None
+    condition: Node = ir.TRUE
+    for h in off:
+        condition = simplify.conjunction(condition, simplify.compare("lt", h, ZERO))
+    return condition, made
+
+
+def _all_conditions(s: L.Stmt) -> Iterator[Node]:
+    """The parts of all conditions inside, those of masks included."""
+    for t in L.walk(s):
+        if isinstance(t, L.If):
+            yield from conjuncts(t.condition)
+        elif isinstance(t, L.Store):
+            for n in ir.leaves((*t.values, *(i for _, i in t.targets)), "likely"):
+                yield from conjuncts(n)
 
 
 def _middle(loop: L.For, lanes: Lanes) -> tuple[Node, Node, L.Stmt] | None:
@@ -229,13 +291,13 @@ def _rest(n: Node, var: Node, k: int) -> Node:
 _LARGE = 64  # stores after unrolling, beyond which an edge is not parted again
 
 
-def _part_uniform(loop: L.For, lanes: Lanes) -> L.For:
+def _part_uniform(loop: L.For, plain: L.Stmt, lanes: Lanes) -> L.For:
     """Conditions that are not linear in the variable, or of a parallel loop: two versions of the body."""
     found = _here(loop, lanes)
     if not found:
         return loop
     clean = assume(loop.body, frozenset(c.node for c in found))
-    return replace(loop, body=L.If(_all_hold(found), clean, loop.body, versions=True))
+    return replace(loop, body=L.If(_all_hold(found), clean, _edge(loop, plain), versions=True))
 
 
 # Conditions -----------------------------------------------------------------------------------------------------
@@ -294,9 +356,9 @@ def _atoms(c: Node, inner: dict[Node, Interval], deeper: frozenset[Node]) -> Ite
             yield Condition(a, least)
 
 
-def assume(s: L.Stmt, true: frozenset[Node]) -> L.Stmt:
-    """`s` where the given conditions hold."""
-    memo: dict[Node, Node] = dict.fromkeys(true, ir.TRUE)
+def assume(s: L.Stmt, true: frozenset[Node], false: frozenset[Node] = frozenset()) -> L.Stmt:
+    """`s` where the given conditions hold, and others do not."""
+    memo: dict[Node, Node] = dict.fromkeys(true, ir.TRUE) | dict.fromkeys(false, ir.FALSE)
 
     def values(roots: tuple[Node, ...]) -> tuple[Node, ...]:
         return ir.transform(roots, _simpler, memo)
@@ -333,4 +395,6 @@ def assume(s: L.Stmt, true: frozenset[Node]) -> L.Stmt:
 def _simpler(n: Node, args: tuple[Node, ...]) -> Node:
     if n.op == "load_if" and args[0] is ir.TRUE:
         return ir.node("load", n.dtype, args[1:], n.attr)
+    if n.op == "load_if" and args[0] is ir.FALSE:
+        return ir.const(0, n.dtype)
     return simplify.logic(ir.rebuild(n, args))

@@ -7,6 +7,7 @@ constant loops around do (a tile of a tile is never cut) vanish, and so do quoti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -53,7 +54,11 @@ def _unwrap(s: L.Stmt, env: Mapping[Node, Node], around: Mapping[Node, Interval]
                 return inner if once else replace(s, start=start, stop=stop, body=inner)
             if start.op == stop.op == "const":
                 around = {**around, var: Interval(start, simplify.sub(stop, ir.integer(1)))}
-            return replace(s, start=start, stop=stop, body=_unwrap(body, env, around))
+            inner = _unwrap(body, env, around)
+            if mode in (L.UNROLL, L.VECTORIZE) and _around(inner, var):
+                assert isinstance(inner, L.If)
+                return replace(inner, then=replace(s, start=start, stop=stop, body=inner.then))
+            return replace(s, start=start, stop=stop, body=inner)
         case L.If(condition, then, otherwise, versions):
             (condition,) = _values((condition,), env, around)
             condition = _undecided(condition, around)
@@ -64,6 +69,13 @@ def _unwrap(s: L.Stmt, env: Mapping[Node, Node], around: Mapping[Node, Interval]
     return L.map_values(s, lambda roots: _values(roots, env, around))
 
 
+def _around(s: L.Stmt, var: Node) -> bool:
+    """Whether `s` stands under a condition that is the same in all iterations of a loop around it."""
+    if not isinstance(s, L.If) or s.otherwise is not None:
+        return False
+    return var not in ir.leaves((s.condition,), "var") and not ir.leaves((s.condition,), "load")
+
+
 def _undecided(condition: Node, around: Mapping[Node, Interval]) -> Node:
     """The condition without the parts that hold in every iteration of the constant loops around."""
     left: Node = ir.TRUE
@@ -71,8 +83,25 @@ def _undecided(condition: Node, around: Mapping[Node, Interval]) -> Node:
         g = as_ge0(c)
         least = None if g is None else bounds(g, around).lo
         if least is None or least.op != "const" or least.attr < 0:
-            left = simplify.conjunction(left, c)
+            left = simplify.conjunction(left, c if g is None else _by_steps(c, g, around))
     return left
+
+
+def _by_steps(condition: Node, g: Node, around: Mapping[Node, Interval]) -> Node:
+    """`d * x + y >= 0`, where y stays between two multiples of d in all constant loops around, asks x alone: the iterations
+    of a loop over whole groups are decided together."""
+    coefs, constant = simplify.linear(g)
+    d = math.gcd(*(k for k in coefs.values() if abs(k) > 1)) if coefs else 0
+    if d < 2:
+        return condition
+    within = simplify.from_linear({t: k for t, k in coefs.items() if k % d}, constant)
+    r = bounds(within, around)
+    if r.lo is None or r.hi is None or not r.lo.op == r.hi.op == "const" or r.lo is r.hi:
+        return condition
+    if r.lo.attr // d != r.hi.attr // d:
+        return condition
+    steps = simplify.from_linear({t: k // d for t, k in coefs.items() if k % d == 0}, r.lo.attr // d)
+    return simplify.compare("ge", steps, ir.integer(0))
 
 
 def _values(roots: tuple[Node, ...], env: Mapping[Node, Node], around: Mapping[Node, Interval]) -> tuple[Node, ...]:

@@ -1,9 +1,9 @@
 """Matrix product in 8-bit integers, as quantised networks use it: sums in 32 bits, narrowed again at the end.
 
 Processors multiply unsigned by signed bytes, four at a time. So A is moved by 128 to where it is unsigned, and what each
-sum has too much then, 128 times the sum of B's column, is taken off its start. A sum becomes an i8 by a factor a column,
-rounded to nearest and then clamped, so that what is too large saturates. Integers may be added in any order: all
-schedules give the same bits.
+sum has too much then, 128 times the sum of B's column, is taken off its start. Both operands are followed by zeros up to
+whole groups of four. A sum becomes an i8 by a factor a column, rounded to nearest and then clamped, so that what is too
+large saturates. Integers may be added in any order: all schedules give the same bits.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ M, N, K = tw.sizes("M N K")
 @tw.kernel
 def int8_matmul(A: tw.i8[M, K], B: tw.i8[K, N], bias: tw.i32[N], scale: tw.f32[N]):
     i, j, l = tw.vars("i j l")
-    k = tw.rdom(k=K)
-    a, columns, C, out = tw.func("a"), tw.func("columns", tw.i32), tw.func("C"), tw.func("out")
-    a[i, l] = tw.cast(tw.u8, tw.cast(tw.i32, A[i, l]) + 128)
+    k = tw.rdom(k=(K + 3) // 4 * 4)
+    a, b, columns, C, out = (tw.func(n) for n in ("a", "b", "columns", "C", "out"))
+    a[i, l] = tw.cast(tw.u8, tw.cast(tw.i32, tw.constant_exterior(A, 0, None, (0, K))[i, l]) + 128)
+    b[l, j] = tw.constant_exterior(B, 0)[l, j]
     columns[j] = 0
-    columns[j] += tw.cast(tw.i32, B[k, j])
+    columns[j] += tw.cast(tw.i32, b[k, j])
     C[i, j] = bias[j] - 128 * columns[j]
-    C[i, j] += tw.cast(tw.i32, a[i, k]) * tw.cast(tw.i32, B[k, j])
+    C[i, j] += tw.cast(tw.i32, a[i, k]) * tw.cast(tw.i32, b[k, j])
     scaled = tw.round(tw.cast(tw.f32, C[i, j]) * scale[j])
     out[i, j] = tw.cast(tw.i8, tw.clamp(scaled, -128.0, 127.0))
     return out[:M, :N]
@@ -61,12 +62,11 @@ def expert():
     C.unroll("ku").unroll("ii").unroll("jv").vectorize("jl").unroll("ki")
     s.cache_write("C", at="C.update.jr", memory="reg")
 
-    panels = s.cache_read(
-        "B", name="panels", consumers=["C.update", "columns.update"], layout=f"k j -> j//{COLUMNS} k//4 j%{COLUMNS} k%4"
-    )
-    panels.tile("k", "j", "ko", "jo", "kt", "jt", 4, COLUMNS).unroll("kt").vectorize("jt")
+    b = s["b"].compute_root().layout(f"l j -> j//{COLUMNS} l//4 j%{COLUMNS} l%4")
+    b.tile("l", "j", "lo", "jo", "lt", "jt", 4, COLUMNS, tail="round_up").unroll("lt").vectorize("jt")
     a = s["a"].compute_at("out.ic").layout(f"i l -> i//{ROWS} l//4 i%{ROWS} l%4")
-    a.tile("i", "l", "io", "lo", "it", "lt", ROWS, 4 * VECTOR).unroll("it").vectorize("lt")
+    a.split("l", "lo", "lt", 4 * VECTOR, tail="round_up").split("i", "io", "it", ROWS).reorder("io", "lo", "it", "lt")
+    a.unroll("it").vectorize("lt")
 
     s["columns"].compute_root()
     sums = s["columns.update"].split("k", "ko", "ki", 4).split("j", "jo", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)

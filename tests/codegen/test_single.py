@@ -101,3 +101,21 @@ def test_quotients_that_are_the_same_in_all_iterations_vanish():
     out = text(loop(I, N, loop(J, integer(5), loop(k, four, store))))
     assert "//" in out and "%" in out  # 16 is passed, but each k stays below 4
     assert "j + k" not in out
+
+
+def test_a_condition_of_whole_groups_asks_for_the_group():
+    """What all four iterations have in common stands around them."""
+    groups = simplify.floordiv(simplify.add(N, integer(3)), integer(4))
+    at = simplify.add(simplify.mul(I, integer(4)), J)
+    inside = simplify.compare("lt", at, simplify.mul(groups, integer(4)))
+    lines = text(loop(I, N, loop(J, 4, L.If(inside, put(OUT, at, ir.node("cast", i64, (J,)))), L.UNROLL))).splitlines()
+    k = next(k for k, line in enumerate(lines) if "if " in line)
+    assert "j" not in lines[k].split() and "for j" in lines[k + 1]
+
+
+@pytest.mark.parametrize("last", [2, 5])
+def test_a_condition_that_cuts_a_group_stays(last):
+    at = simplify.add(simplify.mul(I, integer(4)), J)
+    inside = simplify.compare("lt", at, simplify.add(simplify.mul(N, integer(4)), integer(last)))
+    out = text(loop(I, N, loop(J, 4, L.If(inside, put(OUT, at, ir.node("cast", i64, (J,)))), L.UNROLL)))
+    assert f"if i * 4 + j < N * 4 + {last}" in out
