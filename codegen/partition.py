@@ -62,6 +62,8 @@ def partition(s: L.Stmt, lanes: Lanes | None = None) -> L.Stmt:
                 return _parted(replace(s, body=inner), body, around)
             if mode in (L.SERIAL, L.PARALLEL) and _holds_work_apart(inner, around):
                 inner = _versions(inner, around)
+            elif mode == L.SERIAL:
+                inner, body = (_beside_work(t, var, around) for t in (inner, body))
             made = replace(s, body=inner)
             if mode == L.SERIAL:
                 return _part(made, body, around)
@@ -94,16 +96,25 @@ def _statements(s: L.Stmt) -> list[L.Stmt]:
     return [s]
 
 
-def _versions(s: L.Stmt, lanes: Lanes) -> L.Stmt:
-    """Every statement that has conditions, as a fast form for where they hold and the form it had."""
+def _beside_work(s: L.Stmt, var: Node, lanes: Lanes) -> L.Stmt:
+    """The body of the loop `var`, where what holds the work has conditions of this loop alone: for those of loops further
+    out, which are in statements beside it, these get two versions, so that no other loop has to be parted for them."""
+    work = [t for t in _statements(s) if any(isinstance(u, L.For) and u.mode == L.SERIAL for u in L.walk(t))]
+    found = [c for t in work for c in conditions(t, lanes)]
+    return _versions(s, lanes, var) if found and all(var in ir.variables(c.least) for c in found) else s
+
+
+def _versions(s: L.Stmt, lanes: Lanes, but: Node | None = None) -> L.Stmt:
+    """Every statement that has conditions (other ones than of the loop `but`), as a fast form for where they hold and the
+    form it had."""
     match s:
         case L.Block(statements):
-            return L.block(*(_versions(t, lanes) for t in statements))
+            return L.block(*(_versions(t, lanes, but) for t in statements))
         case L.Allocate(buffer, body):
-            return L.Allocate(buffer, _versions(body, lanes))
+            return L.Allocate(buffer, _versions(body, lanes, but))
         case L.Section(body=body) | L.Turn(body=body):
-            return replace(s, body=_versions(body, lanes))
-    found = list(conditions(s, lanes))
+            return replace(s, body=_versions(body, lanes, but))
+    found = [c for c in conditions(s, lanes) if but is None or but not in ir.variables(c.least)]
     if not found or any(isinstance(t, L.For) and t.mode in (L.SERIAL, L.PARALLEL) for t in L.walk(s)):
         return s
     return L.If(_all_hold(found), assume(s, frozenset(c.node for c in found)), s, versions=True)
