@@ -39,8 +39,8 @@ def by_stages():
 
 
 def expert():
-    """All output channels of a strip of pixels, which stays in the cache, a tile of registers at a time. Weights stay where
-    they are: each tile reads two lines of the cache of them for every input channel, which copies would not make faster.
+    """All output channels of a strip of pixels, which stays in the cache, a tile of registers at a time. Weights are
+    packed: once for all calls where they are given by `prepack`.
     """
     s = pointwise_conv.schedule()
     s["out"].split("p", "strip", "p", 4 * PIXELS).parallel("strip").vectorize("o", VECTOR)
@@ -50,6 +50,7 @@ def expert():
     total.split("o", "oo", "ot", CHANNELS).split("ot", "ov", "ol", VECTOR)
     total.reorder("oo", "pt", "c", "pi", "ov", "ol").unroll("pi").unroll("ov").vectorize("ol")
     s.cache_write("total", at="total.update.pt", memory="reg")
+    s.layout("weights", f"c o -> o//{CHANNELS} c o%{CHANNELS}")
     return s
 
 

@@ -15,7 +15,8 @@ from tilewright import testing
 B, H, W, R, CI, CO = tw.sizes("B H W R CI CO")
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
-PIXELS, CHANNELS = REGISTERS.count // 2 - 2, 2 * VECTOR  # a tile of registers: pixels by output channels
+# A tile of registers: rows by pixels by output channels, sixteen vectors where there are 32 registers.
+ROWS, PIXELS, CHANNELS = 2, min(4, REGISTERS.count // 4 - 1), 2 * VECTOR
 STRIDE = 2
 
 
@@ -44,16 +45,19 @@ def by_rows(stride=STRIDE):
 
 
 def expert(stride=STRIDE):
-    """Strips of rows whose input is staged; a tile of pixels by channels stays in registers for all of its sums. Weights are
-    packed: once for all calls where they are given by `prepack`.
+    """Strips of rows whose input is staged; a tile of pixels by channels stays in registers for all of its sums. Tiles are
+    low, so that few of their pixels lie beyond the picture, where sums of zeros cost less than conditions in the loop.
+    Weights are packed: once for all calls where they are given by `prepack`.
     """
     s = strided_conv.schedule(stride=stride)
     s["out"].split("y", "yo", "yi", 4).parallel("yo").vectorize("o", VECTOR)
-    s["total"].compute_at("out.yo")
+    s["total"].compute_at("out.yo").align("y", ROWS)
+    s["total"].align("x", PIXELS)
     s["padded"].compute_at("out.yo").vectorize("x3", VECTOR)
-    total = s["total.update"].split("x", "xo", "xi", PIXELS)
+    total = s["total.update"].tile("y", "x", "yo", "xo", "yi", "xi", ROWS, PIXELS)
     total.split("o", "oo", "ot", CHANNELS).split("ot", "ov", "ol", VECTOR)
-    total.reorder("n", "oo", "y", "xo", "v", "u", "c", "xi", "ov", "ol").unroll("xi").unroll("ov").vectorize("ol")
+    total.reorder("n", "oo", "yo", "xo", "v", "u", "c", "yi", "xi", "ov", "ol")
+    total.unroll("yi").unroll("xi").unroll("ov").vectorize("ol")
     s.cache_write("total", at="total.update.xo", memory="reg")
     s.layout("weights", f"v u c o -> o//{CHANNELS} v u c o%{CHANNELS}")
     return s

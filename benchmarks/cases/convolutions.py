@@ -36,7 +36,9 @@ def pointwise(size: int, inputs: int, outputs: int, batch: int = 1) -> Case:
     args = module.inputs(P=batch * size * size, CI=inputs, CO=outputs)
     picture = args[0].reshape(batch, size, size, inputs)
     fast = module.pointwise_conv.compile(module.expert())
-    return _against(fast, args, module.independent(*args), inputs, *_torch(picture, args[1][None, None], args[2]))
+    return _against(
+        fast, args, module.independent(*args), inputs, *_torch(picture, args[1][None, None], args[2]), packs=True
+    )
 
 
 def strided(size: int, filters: int, inputs: int, outputs: int, batch: int = 1) -> Case:
