@@ -15,6 +15,7 @@ from tilewright.codegen.bound import bound
 from tilewright.codegen.edges import compact
 from tilewright.codegen.flatten import flatten
 from tilewright.codegen.interface import CONTIGUOUS, argument_roles
+from tilewright.codegen.narrow import narrow
 from tilewright.codegen.partition import partition
 from tilewright.codegen.requirements import requirements
 from tilewright.codegen.single import unwrap
@@ -132,6 +133,10 @@ def _functions(p: Any, r: Request) -> Any:
     return replace(p, body=L.map_values(p.body, fn))
 
 
+def _narrow(p: Any, r: Request) -> Any:
+    return replace(p, body=narrow(p.body)) if r.native and r.machine is None else p
+
+
 def _work(p: Any, r: Request) -> Any:
     return replace(p, body=annotate(fenced(p.body)))
 
@@ -145,6 +150,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("partition", _partition),
     ("edges", _edges),
     ("functions", _functions),
+    ("narrow", _narrow),
     ("work", _work),
 )
 
