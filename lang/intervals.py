@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import Node, integer
@@ -58,7 +59,16 @@ def bounds(n: Node, env: Env) -> Interval:
 
     Leaves that are not in `env` stand for themselves (outer loop variables, sizes).
     """
+    if len(env) == 1:
+        ((x, r),) = env.items()
+        return _over_one(n, x, r.lo, r.hi)
     return _Analysis(env).of(n)
+
+
+@lru_cache(1 << 13)
+def _over_one(n: Node, x: Node, lo: Bound, hi: Bound) -> Interval:
+    """`bounds` over one variable: proofs put in one loop after the other, and come to the same expressions again."""
+    return _Analysis({x: Interval(lo, hi)}).of(n)
 
 
 def all_bounds(nodes: Iterable[Node], env: Env) -> list[Interval]:

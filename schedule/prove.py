@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.intervals import Interval, bounds
@@ -34,18 +35,23 @@ class Facts:
         return simplify.holds(n, self._certain, _MOST_STEPS)
 
     def _certain(self, n: Node) -> bool:
-        return self._low(n) or any(self._low(simplify.sub(n, g)) for g in self.known)
+        return _never_negative(n, self.loops) or any(
+            _never_negative(simplify.sub(n, g), self.loops) for g in self.known
+        )
 
-    def _low(self, n: Node) -> bool:
-        """Whether one of the terms that `n` is the largest of is never negative, with the ranges of loops put in."""
-        terms = [n]
-        for var, r in reversed(self.loops):
-            if any(var in ir.variables(t) for t in terms):
-                parts = [p for t in terms for p in apart(t, "max", var)]
-                ends = (bounds(p, {var: r}).lo for p in (parts if len(parts) <= _MOST_TERMS else terms))
-                terms = [e for e in ends if e is not None]
-        lows = (bounds(t, {}).lo for t in terms)
-        return any(low is not None and simplify.nonnegative(low) for low in lows)
+
+@lru_cache(1 << 12)
+def _never_negative(n: Node, loops: tuple[tuple[Node, Interval], ...]) -> bool:
+    """Whether one of the terms that `n` is the largest of is never negative, with the ranges of loops put in. (Proofs take
+    expressions apart in many ways that come to the same.)"""
+    terms = [n]
+    for var, r in reversed(loops):
+        if any(var in ir.variables(t) for t in terms):
+            parts = [p for t in terms for p in apart(t, "max", var)]
+            ends = (bounds(p, {var: r}).lo for p in (parts if len(parts) <= _MOST_TERMS else terms))
+            terms = [e for e in ends if e is not None]
+    lows = (bounds(t, {}).lo for t in terms)
+    return any(low is not None and simplify.nonnegative(low) for low in lows)
 
 
 def facts_of(conditions: Iterable[Node]) -> Facts:
