@@ -253,7 +253,7 @@ class Compiled:
         image = self._machine_code(text, timings)
         return Build(lowered, text, image, lowered.program.symbol, timings)
 
-    def _machine_code(self, text: str, timings: dict[str, float]) -> bytes:
+    def _machine_code(self, text: str, timings: dict[str, float] | None = None) -> bytes:
         known = (*externs.symbols(self.pipeline), *stages.symbols(self.pipeline))
         return target.optimize_and_emit(text, extra_symbols=known, timings=timings)
 
