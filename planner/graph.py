@@ -116,8 +116,7 @@ def make_graph(p: Pipeline, sizes: Env, model: Model) -> Graph:
 def _inlined(p: Pipeline, works: Mapping[Func, Work], model: Model) -> tuple[Func, ...]:
     """Funcs whose values are computed where they are used, producers first.
 
-    The operations of computing them again are held against storing and reading them; what only says where elements come
-    from has none.
+    Computing them again, and reading what they read, is held against storing and reading them.
     """
     outputs = {o.func for o in p.outputs}
     evaluations = dict.fromkeys(p.funcs, 0.0)  # of a Func, were it inlined into its consumers as these are
@@ -126,8 +125,11 @@ def _inlined(p: Pipeline, works: Mapping[Func, Work], model: Model) -> tuple[Fun
         work = works[f]
         inlined = f.init is not None and not f.updates and f not in outputs and of_definition(f.init) is None
         if inlined:
-            more = (evaluations[f] / max(1, work.elements) - 1) * model.computing(work.operations)
-            inlined = more <= model.moving(3 * work.bytes, work.bytes)  # stored, and read; a store reads its line first
+            times, read = evaluations[f] / max(1, work.elements), sum(work.reads.values())
+            again = (times - 1) * (model.computing(work.operations) + model.moving(read, work.bytes))
+            inlined = again <= model.moving(
+                (2 + times) * work.bytes, work.bytes
+            )  # stored (a line is read first), and read
         if inlined:
             found.append(f)
         for d, points in zip(f.definitions, work.points, strict=True):

@@ -1,0 +1,125 @@
+"""A plan: the parts of a pipeline in the order in which they run, a schedule for each, and where buffers lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.hw import Machine
+from tilewright.lang.func import Func, InoutFunc
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.pipeline import Output, Pipeline
+from tilewright.lang.regions import required
+from tilewright.lang.simplify import add, sub
+from tilewright.lang.values import Env, index_values
+from tilewright.planner.cut import Buffer, Part
+from tilewright.planner.graph import Graph, make_graph
+from tilewright.planner.model import Model
+from tilewright.planner.nest import part_of, schedule_region
+from tilewright.planner.order import Order, Task, least_memory
+from tilewright.planner.places import Lifetime, Places, assign
+from tilewright.planner.regions import Region, form_regions
+from tilewright.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One region of a plan: the part of the pipeline that it is, and its schedule."""
+
+    region: Region
+    part: Part
+    schedule: Schedule
+
+    @property
+    def name(self) -> str:
+        return self.region.root.name
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What was decided for a pipeline on a machine. It was made for `sizes` and holds for all others as well.
+
+    `steps` stand in the order in which they run.
+    """
+
+    pipeline: Pipeline
+    machine: Machine
+    sizes: Mapping[str, int]
+    steps: tuple[Step, ...]
+    order: Order
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What passes from step to step, in the order in which it is made; outputs that are made in place are none."""
+        direct = {Buffer(o.func, o.component) for o in self.pipeline.outputs if is_whole(self.pipeline, o)}
+        return tuple(b for s in self.steps for b in s.part.outputs if b not in direct)
+
+    def places(self, sizes: Env) -> Places:
+        """Where the buffers lie in one block of memory at these sizes."""
+        bytes_ = dict(zip(self.buffers, buffer_bytes(self.pipeline, self.buffers, sizes), strict=True))
+        last: dict[Buffer, int] = {}
+        first: dict[Buffer, int] = {}
+        for k, s in enumerate(self.steps):
+            first.update({b: k for b in s.part.outputs if b in bytes_})
+            last.update({b: k for b in (*s.part.inputs, *s.part.outputs) if b in bytes_})  # type: ignore[misc]
+        results = {o.func for o in self.pipeline.outputs}
+        last.update({b: len(self.steps) for b in bytes_ if b.func in results})  # copied from when all has run
+        return assign([Lifetime(b.name, n, first[b], last[b]) for b, n in bytes_.items()])
+
+
+def starts_of(p: Pipeline, f: Func) -> tuple[Node, ...]:
+    """The first index on each axis of what is stored of a Func."""
+    return tuple(r.lo for r in required(p).funcs[f])  # type: ignore[misc]
+
+
+def buffer_shape(p: Pipeline, b: Buffer) -> tuple[Node, ...]:
+    """The extents of what is stored of a Func: of the region that is needed."""
+    return tuple(add(sub(r.hi, r.lo), integer(1)) for r in required(p).funcs[b.func])  # type: ignore[arg-type]
+
+
+def buffer_bytes(p: Pipeline, buffers: tuple[Buffer, ...], sizes: Env) -> Iterator[int]:
+    for b in buffers:
+        shape = index_values(buffer_shape(p, b), sizes)
+        yield math.prod(max(0, n) for n in shape) * b.func.dtypes[b.component].bytes
+
+
+def is_whole(p: Pipeline, o: Output) -> bool:
+    """Whether an output is all that is stored of its Func, so that it is made where the caller wants it."""
+    region = required(p).funcs[o.func]
+    alone = sum(x.func is o.func and x.component == o.component for x in p.outputs) == 1
+    return (
+        alone
+        and not isinstance(o.func, InoutFunc)
+        and all(
+            r.lo is a and r.hi is not None and add(r.hi, integer(1)) is b
+            for r, a, b in zip(region, o.starts, o.stops, strict=True)
+        )
+    )
+
+
+def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int]) -> Plan:
+    """Measure, fuse, order, and write the schedules of a pipeline."""
+    model = Model(machine)
+    g = make_graph(p, sizes, model)
+    regions = form_regions(g, model)
+    steps = {r.root.name: _step(g, r) for r in regions}
+    order = least_memory([_task(g, steps[r.root.name]) for r in regions], {o.func.name for o in p.outputs})
+    return Plan(p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order)
+
+
+def _step(g: Graph, region: Region) -> Step:
+    part = part_of(g, region)
+    return Step(region, part, schedule_region(region, part))
+
+
+def _task(g: Graph, step: Step) -> Task:
+    root = step.region.root
+    read: set[Func] = {s.func for s in step.part.inputs if isinstance(s, Buffer)}
+    written = {s.name for s in step.part.inputs if isinstance(s, InoutFunc) and s is not root and s.updates}
+    made = {} if isinstance(root, InoutFunc) else {root.name: g.works[root].bytes}
+    return Task(step.name, frozenset(f.name for f in read), made, after=frozenset(written))
+
+
+__all__ = ["Plan", "Step", "buffer_shape", "is_whole", "make_plan", "starts_of"]

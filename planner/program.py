@@ -1,0 +1,116 @@
+"""A plan that runs: a native kernel for every distinct part, called in order on buffers in one block of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.codegen.compile import Compiled, compile_schedule, given_outputs
+from tilewright.lang.binding import Bound, bind
+from tilewright.lang.func import InoutFunc
+from tilewright.lang.pipeline import Output, ScalarParam
+from tilewright.lang.values import index_values
+from tilewright.planner.cut import Buffer, Source
+from tilewright.planner.places import ALIGNMENT
+from tilewright.planner.plan import Plan, buffer_shape, is_whole, starts_of
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A kernel with what it reads and writes; `sizes` are those that its arguments do not say."""
+
+    kernel: Compiled
+    inputs: tuple[Source, ...]
+    outputs: tuple[Buffer, ...]
+    sizes: tuple[str, ...]
+
+
+class Program:
+    """A compiled plan, called like the kernel that it was made of: `out=` gives the results' arrays, `threads=` limits
+    threads, `sizes=` says what no argument says.
+
+    Buffers between the parts are kept from call to call, for each set of sizes; so one call runs at a time.
+    """
+
+    def __init__(self, plan: Plan, mode: str = "contract", keyword_only: tuple[str, ...] = ()):
+        self.plan, self._keyword_only = plan, keyword_only
+        kernels: dict[tuple[str, str], Compiled] = {}
+        calls = []
+        for step in plan.steps:
+            p = step.part.pipeline
+            key = p.digest, str(step.schedule)
+            if key not in kernels:
+                kernels[key] = compile_schedule(p, step.schedule, mode)
+            said = {e.attr for a in p.arrays for e in a.extents if e.op == "size"}
+            calls.append(
+                _Call(kernels[key], step.part.inputs, step.part.outputs, tuple(n for n in p.sizes if n not in said))
+            )
+        self._calls, self.kernels = tuple(calls), tuple(kernels.values())
+        self._spaces: dict[tuple, dict[Buffer, np.ndarray]] = {}
+
+    def __call__(
+        self, *args: Any, out: Any = None, sizes: Any = None, threads: int | None = None, **kwargs: Any
+    ) -> Any:
+        p = self.plan.pipeline
+        bound = bind(p, args, kwargs, sizes, len(self._keyword_only))
+        results = given_outputs(p, bound, out)
+        at: dict[Any, Any] = dict(self._space(bound))
+        for o, a in zip(p.outputs, results, strict=True):
+            if is_whole(p, o):
+                at[Buffer(o.func, o.component)] = a
+        values = bound.arrays | bound.scalars
+        for c in self._calls:
+            given = [at[s] if isinstance(s, Buffer) else _plain(s, values) for s in c.inputs]
+            made = tuple(at[b] for b in c.outputs)
+            own = {n: bound.env[n] for n in c.sizes}
+            c.kernel(*given, threads=threads, **({"out": made[0] if len(made) == 1 else made} if made else {}),
+                     **({"sizes": own} if own else {}))  # fmt: skip
+        for o, a in zip(p.outputs, results, strict=True):
+            if not is_whole(p, o):
+                a[...] = self._slice(o, at, bound)
+        return _structured(p.structure, results) if out is None else out
+
+    def _space(self, bound: Bound) -> dict[Buffer, np.ndarray]:
+        """The buffers of a set of sizes, as views of one block."""
+        p = self.plan.pipeline
+        key = tuple(bound.env[n] for n in p.sizes)
+        if key not in self._spaces:
+            places = self.plan.places(bound.env)
+            block = np.empty(places.size + ALIGNMENT, np.uint8)
+            start = -block.ctypes.data % ALIGNMENT
+            made = {}
+            for b in self.plan.buffers:
+                shape = tuple(max(0, n) for n in index_values(buffer_shape(p, b), bound.env))
+                t = b.func.dtypes[b.component].np
+                made[b] = np.ndarray(shape, t, block, start + places.offsets[b.name])
+            self._spaces[key] = made
+        return self._spaces[key]
+
+    def _slice(self, o: Output, at: Mapping[Any, Any], bound: Bound) -> np.ndarray:
+        """An output that is a part of what is stored of its Func."""
+        if isinstance(o.func, InoutFunc):
+            whole = bound.arrays[o.func.name]
+        else:
+            whole = at[Buffer(o.func, o.component)]
+        lows = starts_of(self.plan.pipeline, o.func)
+        ends = index_values([n for pair in zip(lows, o.starts, o.stops, strict=True) for n in pair], bound.env)
+        return whole[tuple(slice(a - lo, b - lo) for lo, a, b in zip(ends[::3], ends[1::3], ends[2::3], strict=True))]
+
+
+def _plain(s: Source, values: Mapping[str, Any]) -> Any:
+    v = values[s.name]
+    return v.item() if isinstance(s, ScalarParam) and isinstance(v, np.generic) else v
+
+
+def _structured(structure: Any, results: list[np.ndarray]) -> Any:
+    if isinstance(structure, dict):
+        return {k: _structured(v, results) for k, v in structure.items()}
+    if isinstance(structure, (tuple, list)):
+        return type(structure)(_structured(v, results) for v in structure)
+    return None if structure is None else results[structure]
+
+
+__all__ = ["Program"]
