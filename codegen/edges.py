@@ -6,7 +6,7 @@ of the time to compile it.
 * An unrolled loop becomes a serial one where no register needs its variable's values as constants (inside lanes, where
   it is a dot product's, it stays).
 * The slow version of what fills or stores a register tile works on a copy of the tile in memory, in serial loops;
-  only the copying is unrolled.
+  only the copying is unrolled. Tiles of its own stay where they are.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ def _by_way_of_memory(s: L.Stmt) -> L.Stmt:
     if weight(s) <= _SMALL:
         return s
     own = {t.buffer for t in L.walk(s) if isinstance(t, L.Allocate)}
+    if any(b.memory == "reg" for b in own):
+        return rolled(s)  # a part of a parallel loop, whose own tiles stay in registers
     written, read = _touched(s)
     tiles = [b for b in dict.fromkeys((*written, *read)) if b.memory == "reg" and b not in own]
     lanes = {b: math.gcd(b.size.attr, _width(s)) for b in tiles}  # type: ignore[union-attr]

@@ -43,14 +43,14 @@ def transposed(copy):
 
 def large(s, C):
     """Blocks of A and B that fit the caches, packed from either order."""
-    C.split("j", "jc", "j1", 2048).split("k", "kc", "k1", DEPTH).split("i", "ic", "i1", 12 * ROWS)
+    C.split("j", "jc", "j1", 2048).split("k", "kc", "k1", DEPTH).split("i", "ic", "i1", 8 * ROWS)
     C.split("j1", "jr", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
     C.split("i1", "ir", "ii", ROWS).split("k1", "ko", "ki", 4)
     C.reorder("jc", "kc", "ic", "jr", "ir", "ko", "ki", "ii", "jv", "jl")
-    C.unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
+    C.parallel("ic").unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
     b = s.cache_read("B", at=f"{C.stage}.kc", name="panels", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}")
     transposed(b)
-    b.vectorize("j", VECTOR)
+    b.parallel("k", 16).vectorize("j", VECTOR)
     a = s.cache_read("A", at=f"{C.stage}.ic", name="strips", layout=f"i k -> i//{ROWS} k i%{ROWS}")
     a.specialize("stride(A, 0) == 1", "columns_of_A").split("i", "io", "it", ROWS).reorder("io", "k", "it").vectorize(
         "it"
@@ -92,7 +92,7 @@ def short_forms(s, C):
     whole = C.specialize(f"(K * N <= {SMALL}) & (stride(B, 1) == 1)", "small")
     whole.split("i", "io", "ii", ROWS).split("j", "jo", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
     whole.split("k", "ko", "ki", 4).reorder("jo", "io", "ko", "ki", "ii", "jv", "jl")
-    whole.unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
+    whole.parallel("jo").unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
     s.cache_write("C", at=f"{whole.stage}.io", memory="reg")
 
 

@@ -35,7 +35,7 @@ def int8_matmul(A: tw.i8[M, K], B: tw.i8[K, N], bias: tw.i32[N], scale: tw.f32[N
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
 ROWS, COLUMNS = min(8, REGISTERS.count // 2 - 2), 2 * VECTOR  # a tile of registers, as in matmul.py
-STRIP = 12 * ROWS
+STRIP = 8 * ROWS
 
 
 def by_rows():
@@ -63,14 +63,15 @@ def expert():
     s.cache_write("C", at="C.update.jr", memory="reg")
 
     b = s["b"].compute_root().layout(f"l j -> j//{COLUMNS} l//4 j%{COLUMNS} l%4")
-    b.tile("l", "j", "lo", "jo", "lt", "jt", 4, COLUMNS, tail="round_up").unroll("lt").vectorize("jt")
+    b.tile("l", "j", "lo", "jo", "lt", "jt", 4, COLUMNS, tail="round_up")
+    b.parallel("lo", 8).unroll("lt").vectorize("jt")
     a = s["a"].compute_at("out.ic").layout(f"i l -> i//{ROWS} l//4 i%{ROWS} l%4")
     a.split("l", "lo", "lt", 4 * VECTOR, tail="round_up").split("i", "io", "it", ROWS).reorder("io", "lo", "it", "lt")
     a.unroll("it").vectorize("lt")
 
     s["columns"].compute_root()
     sums = s["columns.update"].split("k", "ko", "ki", 4).split("j", "jo", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
-    sums.reorder("jo", "ko", "jv", "jl", "ki").unroll("jv").vectorize("jl").unroll("ki")
+    sums.reorder("jo", "ko", "jv", "jl", "ki").parallel("jo").unroll("jv").vectorize("jl").unroll("ki")
     s.cache_write("columns", at="columns.update.jo", memory="reg")
     return s
 

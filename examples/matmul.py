@@ -29,7 +29,7 @@ def matmul(A: tw.f32[M, K], B: tw.f32[K, N]):
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 4
 ROWS, COLUMNS = min(8, REGISTERS.count // 2 - 2), 2 * VECTOR
-# Of k in a block, a bit over half of 1024: a dozen tiles' rows of A fit the second cache, B the third.
+# Of k in a block, a bit over half of 1024: eight tiles' rows of A fit the second cache, B the third.
 DEPTH = 17 * COLUMNS
 SMALL = 2 * (12 * COLUMNS) ** 2  # elements of a B that the second cache holds as it stands
 
@@ -65,12 +65,13 @@ def expert():
     form = C.specialize(f"K * N <= {SMALL}", "small")
     small(form)
     s.cache_write("C", at=f"{form.stage}.io", memory="reg")
-    C.split("j", "jc", "j1", 2048).split("k", "kc", "k1", DEPTH).split("i", "ic", "i1", 12 * ROWS)
+    C.split("j", "jc", "j1", 2048).split("k", "kc", "k1", DEPTH).split("i", "ic", "i1", 8 * ROWS)
     C.split("j1", "jr", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
     C.split("i1", "ir", "ii", ROWS).split("k1", "ko", "ki", 4)
     C.reorder("jc", "kc", "ic", "jr", "ir", "ko", "ki", "ii", "jv", "jl")
     C.parallel("ic").unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
-    s.cache_read("B", at="C.update.kc", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}").vectorize("j", VECTOR)
+    B = s.cache_read("B", at="C.update.kc", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}")
+    B.parallel("k", 16).vectorize("j", VECTOR)
     A = s.cache_read("A", at="C.update.ic", layout=f"i k -> i//{ROWS} k i%{ROWS}")
     A.tile("i", "k", "io", "ko", "it", "kt", ROWS, VECTOR).unroll("it").vectorize("kt")
     s.cache_write("C", at="C.update.ir", memory="reg")

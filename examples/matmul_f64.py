@@ -27,7 +27,7 @@ def matmul_f64(A: tw.f64[M, K], B: tw.f64[K, N]):
 REGISTERS = tw.host_registers()
 VECTOR = REGISTERS.width // 8
 ROWS, COLUMNS = 6, REGISTERS.count // 8 * VECTOR  # 24 sums in 32 registers or 12 in 16, the others hold a row of B
-DEPTH = 512  # of k in a block: a dozen tiles' rows of A fit the second cache, B the third
+DEPTH = 512  # of k in a block: eight tiles' rows of A fit the second cache, B the third
 
 
 def tiled():
@@ -45,12 +45,13 @@ def expert():
     """Blocks of A and B that fit the caches, both packed, A by transposes in registers; rows of C are fetched ahead."""
     s = matmul_f64.schedule()
     C = s["C.update"]
-    C.split("j", "jc", "j1", 1024).split("k", "kc", "k1", DEPTH).split("i", "ic", "i1", 12 * ROWS)
+    C.split("j", "jc", "j1", 1024).split("k", "kc", "k1", DEPTH).split("i", "ic", "i1", 8 * ROWS)
     C.split("j1", "jr", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
     C.split("i1", "ir", "ii", ROWS).split("k1", "ko", "ki", 4)
     C.reorder("jc", "kc", "ic", "jr", "ir", "ko", "ki", "ii", "jv", "jl")
     C.parallel("ic").unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
-    s.cache_read("B", at="C.update.kc", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}").vectorize("j", VECTOR)
+    B = s.cache_read("B", at="C.update.kc", layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}")
+    B.parallel("k", 16).vectorize("j", VECTOR)
     A = s.cache_read("A", at="C.update.ic", layout=f"i k -> i//{ROWS} k i%{ROWS}")
     A.tile("i", "k", "io", "ko", "it", "kt", ROWS, VECTOR).unroll("it").vectorize("kt")
     s.cache_write("C", at="C.update.ir", memory="reg")

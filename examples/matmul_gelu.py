@@ -60,7 +60,7 @@ def expert():
     B = s.cache_read("B", at="out.jc", consumers=["C.update"], layout=f"k j -> j//{COLUMNS} k j%{COLUMNS}")
     B.vectorize("j", VECTOR)
     s.layout("A", f"i k -> i//{ROWS} k i%{ROWS}")
-    s["A_packed"].tile("i", "k", "io", "ko", "it", "kt", ROWS, VECTOR).unroll("it").vectorize("kt")
+    s["A_packed"].tile("i", "k", "io", "ko", "it", "kt", ROWS, VECTOR).parallel("io").unroll("it").vectorize("kt")
     return s
 
 

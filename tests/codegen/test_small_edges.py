@@ -104,3 +104,14 @@ def test_simulated_programs_know_no_such_copies():
         request = Request(s.state, "contract", "tw_test", (CONTIGUOUS,) * 3, native=native)
         names = {t.buffer.name for t in walk(lower(request).program.body) if isinstance(t, Allocate)}
         assert ("C_tile.edge" in names) == native
+
+
+def test_the_slow_version_of_a_task_keeps_its_own_tile_in_registers():
+    """Edges of a parallel loop are as those of a serial one: the tile's places stay constants, nothing is copied."""
+    a, b, t = argument("a", f32, 0), argument("b", f32, 1), Buffer("t", f32, integer(36), "reg")
+    whole = compare("ge", sub(N, integer(36)), integer(0))
+    tile = Allocate(t, block(masked(t, a), masked(b, t)))
+    made = compact(If(whole, tile, tile, True))
+    assert isinstance(made, If) and made.otherwise is not None
+    assert modes(made.otherwise) == [UNROLL, VECTORIZE, UNROLL, VECTORIZE]
+    assert [s.buffer for s in walk(made.otherwise) if isinstance(s, Allocate)] == [t]
