@@ -19,6 +19,11 @@ _STORE = re.compile(
 )
 
 
+def stores_masked_integers(text: str) -> bool:
+    """Whether a module has such stores at all, whatever their masks become. (The passes make no masked stores.)"""
+    return re.search(r"@llvm\.masked\.store\.v\d+i", text) is not None
+
+
 def one_lane_stores_replaced(module: llvm.ModuleRef) -> llvm.ModuleRef:
     """The module with those stores replaced (itself where there are none)."""
     text = str(module)

@@ -17,7 +17,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from tilewright.codegen.objects import check_symbols
-from tilewright.codegen.one_lane import one_lane_stores_replaced
+from tilewright.codegen.one_lane import one_lane_stores_replaced, stores_masked_integers
 from tilewright.lang.errors import CompileError
 
 Level = Literal["none", "fast", "full"]
@@ -82,7 +82,7 @@ def optimized(text: str, level: Level = "fast", target: Target | None = None) ->
     except RuntimeError as problem:
         raise CompileError(f"generated code is not valid LLVM IR: {problem}", code="ir") from problem
     _run(module, tm, level)
-    return one_lane_stores_replaced(module)
+    return one_lane_stores_replaced(module) if stores_masked_integers(text) else module
 
 
 def _run(module: llvm.ModuleRef, tm: llvm.TargetMachine, level: Level) -> None:

@@ -283,7 +283,7 @@ def address(r: Region, b: Buffer, terms: Terms, const: int) -> str:
         found = r.put(key, base, False, r.buffers(a for a, _ in terms))
     if not const:
         return found[0]
-    return r.f.op(f"getelementptr {element}, ptr {found[0]}, i64 {const}")
+    return r.shared_op(f"getelementptr {element}, ptr {found[0]}, i64 {const}")
 
 
 def lane_addresses(r: Region, b: Buffer, a: Access) -> list[str]:

@@ -214,6 +214,11 @@ class Region:
         self.undo.append(key)
         return operand, varying
 
+    def shared_op(self, text: str) -> str:
+        """The result of an instruction without effects; the same one is not written twice where the first is known."""
+        found = self.find(text)
+        return found[0] if found else self.put(text, self.f.op(text))[0]
+
     def value(self, n: Node) -> Value:
         """The value of a node that has been computed before."""
         found = self.find(self.key(n))
