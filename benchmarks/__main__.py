@@ -90,7 +90,7 @@ def pin(chosen: list[int]) -> None:
     """All threads to these processors, and every library to as many threads; before any of them is imported."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, chosen)
-    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "HL"):
+    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "HL", "TVM"):
         os.environ[f"{name}_NUM_THREADS"] = str(len(chosen))
     os.environ["OPENBLAS_THREAD_TIMEOUT"] = (
         "22"  # idle threads look for work for 2^22 cycles, some ms, and not for 100 ms

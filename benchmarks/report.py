@@ -9,6 +9,7 @@ import os
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from tilewright.codegen.probe.caches import processor_name
 Results = Sequence[tuple[Entry, Result]]
 
 _PICTURES = (".png", ".svg", ".pdf")
-_PACKAGES = ("tilewright", "numpy", "numba", "llvmlite", "torch", "halide", "opencv-python-headless", "numexpr")
+_PACKAGES = ("tilewright", "numpy", "numba", "llvmlite", "torch", "halide", "opencv-python-headless", "numexpr",
+             "apache-tvm")  # fmt: skip
 
 
 def is_chosen(entry: Entry, words: list[str]) -> bool:
@@ -30,10 +32,12 @@ def is_chosen(entry: Entry, words: list[str]) -> bool:
 
 
 def groups(results: Results) -> Iterator[str]:
-    """`matmul: geometric mean 1.02 of 7` of each group, against the fastest peer of each case."""
+    """`matmul: geometric mean 1.02 of 7` of each group, against the fastest peer of each case (of those that something is
+    asked of, where there are such)."""
     found: dict[str, list[float]] = defaultdict(list)
     for entry, result in results:
-        best = result.best
+        asked = tuple(p for p in result.peers if p.target is not None)
+        best = (replace(result, peers=asked) if asked else result).best
         if entry.group and best is not None and best.ratio is not None:
             found[entry.group].append(best.ratio.median)
     for group, ratios in found.items():
@@ -95,6 +99,8 @@ def _page(results: Results, threads: int) -> Iterator[str]:
     yield "| case | ours | peer | peer's time | ratio | asked | of the limit |"
     yield "|---|---|---|---|---|---|---|"
     for entry, result in results:
+        if entry.size is not None:
+            continue
         share = f"{result.limit_s / result.seconds.median:.0%} of {result.limit}" if result.limit_s else ""
         first = f"**{entry.name}**: {entry.title}"
         for p in result.peers:
@@ -104,6 +110,24 @@ def _page(results: Results, threads: int) -> Iterator[str]:
             yield f"| {first} | {shown(result.seconds.median)} | | | | | {share} |"
     yield ""
     yield from groups(results)
+    for group, points in curves(results).items():
+        yield from (
+            "",
+            f"## {group}",
+            "",
+            f"![time of the peer by ours, over sizes](pictures/performance-{group}.png)",
+            "",
+        )
+        yield "Ratios by size: " + ", ".join(f"{n}: {p.ratio.median:.2f}" for n, p in points if p.ratio) + "."
+
+
+def curves(results: Results) -> dict[str, list[tuple[int, Against]]]:
+    """The first peer of the points of each curve, by size."""
+    found: dict[str, list[tuple[int, Against]]] = defaultdict(list)
+    for entry, result in results:
+        if entry.size is not None and result.peers:
+            found[entry.group].append((entry.size, result.peers[0]))
+    return found
 
 
 def _peer(p: Against) -> str:
@@ -126,10 +150,15 @@ def _versions() -> Iterable[str]:
 
 
 def plot(results: Results, path: str) -> None:
-    """A bar for the ratio to each peer, its quartiles, and a mark at what is asked."""
+    """A bar for the ratio to each peer, its quartiles, and a mark at what is asked. Curves get pictures of their own:
+    `performance-sweep.png` beside `performance.png`."""
     from matplotlib.figure import Figure
 
-    rows = [(e.name, p) for e, r in results for p in r.peers if p.ratio is not None]
+    for group, points in curves(results).items():
+        _plot_curve(group, points, Path(path).with_stem(f"{Path(path).stem}-{group}"))
+    rows = [(e.name, p) for e, r in results for p in r.peers if p.ratio is not None and e.size is None]
+    if not rows:
+        return
     figure = Figure(figsize=(9, 1 + 0.28 * len(rows)), layout="constrained")
     axes = figure.subplots()
     for y, (_, p) in enumerate(rows):
@@ -146,4 +175,24 @@ def plot(results: Results, path: str) -> None:
     axes.set_xticks([0.25, 0.5, 1, 2, 4, 8], ["¼", "½", "1", "2", "4", "8"])
     axes.minorticks_off()
     axes.set_xlabel("time of the peer / ours (bars: what is asked)")
+    figure.savefig(path, dpi=120)
+
+
+def _plot_curve(title: str, points: Sequence[tuple[int, Against]], path: Path) -> None:
+    """Ratios over sizes, with their quartiles."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axes = figure.subplots()
+    spreads = [(n, p.ratio) for n, p in points if p.ratio is not None]
+    sizes, ratios = [n for n, _ in spreads], [r.median for _, r in spreads]
+    axes.fill_between(sizes, [r.low for _, r in spreads], [r.high for _, r in spreads], color="tab:blue", alpha=0.25)
+    axes.plot(sizes, ratios, color="tab:blue", marker="o", markersize=3, linewidth=1)
+    axes.axhline(1.0, color="black", linewidth=0.5)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks([2**k for k in range(11)], [str(2**k) for k in range(11)])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("size")
+    axes.set_ylabel("time of the peer / ours")
+    axes.set_title(f"{title}: beside {points[0][1].name}")
     figure.savefig(path, dpi=120)

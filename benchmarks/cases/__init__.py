@@ -15,7 +15,8 @@ from benchmarks.harness import Case
 class Entry:
     """A case by name. `run(threads, rounds)` measures it: the result prints itself and has `as_json()`. A `long` one runs
     where it is named in full and nowhere else; the ratios of a `group` are shown with their geometric mean. `make`:
-    the case, where it runs in this process."""
+    the case, where it runs in this process. With a `size` it is a point of its group's curve: all of them make one
+    picture and one line, not a row each."""
 
     name: str
     title: str
@@ -23,15 +24,16 @@ class Entry:
     group: str = ""
     long: bool = False
     make: Callable[[], Case] | None = None
+    size: int | None = None
 
 
-def entry(name: str, title: str, make: Callable[[], Case], group: str = "") -> Entry:
-    """A case whose sides run in turns in this process."""
+def entry(name: str, title: str, make: Callable[[], Case], group: str = "", size: int | None = None) -> Entry:
+    """A case whose sides run in turns in this process; a point of a curve takes fewer rounds."""
 
     def run(threads: int, rounds: int | None) -> harness.Result:
-        return harness.measure(name, make(), threads, rounds)
+        return harness.measure(name, make(), threads, rounds or (size and harness.LEAST_ROUNDS))
 
-    return Entry(name, title, run, group, make=make)
+    return Entry(name, title, run, group, make=make, size=size)
 
 
 def entries() -> dict[str, Entry]:

@@ -1,9 +1,10 @@
-"""Matrix products against OpenBLAS (by way of NumPy), integer ones against PyTorch."""
+"""Matrix products against OpenBLAS (by way of NumPy) and TVM, integer ones against PyTorch."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,9 @@ from benchmarks.cases.data import every, example, judged, uniform
 from benchmarks.harness import Case, Peer, Work, peer
 
 SIZES = (64, 128, 256, 512, 1024, 1031, 2048)
+SWEEP = (*range(1, 21), 31, 32, 33, 48, 63, 64, 65, 66, 67, 96, 100, 127, 128, 129, 200, 255, 256, 257, 300, 384, 500,
+         511, 512, 513, 768, 1000, 1024, 1031)  # fmt: skip
+SCHEDULED = (512, 1024)  # sizes with a schedule in TVM beside
 SHAPES = ((1, 4096, 4096), (8, 1024, 1024), (100_000, 8, 8), (4096, 64, 64), (64, 64, 4096))  # M, N, K
 ORDERS = ("nt", "tn", "tt")  # which operands stand transposed
 
@@ -27,16 +31,38 @@ def _product(name: str, a: np.ndarray, b: np.ndarray, target: float | None) -> C
     (m, k), n, dtype = a.shape, b.shape[1], a.dtype
     c, d = np.empty((m, n), dtype), np.empty((m, n), dtype)
     rows = every(m)
+    results: list[Callable[[], np.ndarray]] = [lambda: fast(a, b), lambda: a @ b]
+    peers = [Peer("NumPy (OpenBLAS)", lambda: np.matmul(a, b, out=d), target)]
+    if m == n == k and n in SCHEDULED and dtype == np.float32:
+        peers.append(peer("TVM, by hand", "tvm", partial(_tvm, a, b, results)))
     return Case(
-        lambda: fast(a, b, out=c), (Peer("NumPy (OpenBLAS)", lambda: np.matmul(a, b, out=d), target),),
-        judged(kernel, [lambda: fast(a, b), lambda: a @ b], rows, a[rows], b),
+        lambda: fast(a, b, out=c), tuple(peers), judged(kernel, results, rows, a[rows], b),
         Work(2.0 * m * n * k, f"f{dtype.itemsize * 8}", a.nbytes + b.nbytes, c.nbytes),
     )  # fmt: skip
 
 
-def square(name: str, n: int, target: float) -> Case:
+def _tvm(a: np.ndarray, b: np.ndarray, results: list[Callable[[], np.ndarray]]) -> Callable[[], Any]:
+    from benchmarks.tvm_matmul import product
+
+    run, found = product(a, b)
+
+    def result() -> np.ndarray:
+        run()
+        return found()
+
+    results.append(result)
+    return run
+
+
+def square(name: str, n: int, target: float | None) -> Case:
     dtype = np.float64 if name.endswith("f64") else np.float32
     return _product(name, uniform(n, n).astype(dtype), uniform(n, n)[::-1].astype(dtype), target)
+
+
+def swept(n: int) -> Case:
+    """A square product beside OpenBLAS alone."""
+    case = square("matmul", n, None)
+    return replace(case, peers=case.peers[:1])
 
 
 def shaped(m: int, n: int, k: int) -> Case:
@@ -140,5 +166,9 @@ ENTRIES = (
     *(
         entry(f"matmul-unscheduled-{n}", f"f32 {n} x {n}, the default schedule", partial(unscheduled, n))
         for n in (512, 1024)
+    ),
+    *(
+        entry(f"sweep-{n}", "f32 over sizes, `expert` of examples/matmul.py", partial(swept, n), "sweep", size=n)
+        for n in SWEEP
     ),
 )  # fmt: skip

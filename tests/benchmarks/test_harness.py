@@ -166,3 +166,25 @@ def test_a_page_and_a_picture(tmp_path: Path) -> None:
     done = run("call", "--rounds", "1", "--markdown", str(page), "--plot", str(picture))
     assert done.returncode == 0, done.stderr
     assert "| **call**" in page.read_text() and picture.read_bytes()[1:4] == b"PNG"
+
+
+def test_sizes_make_a_curve(tmp_path: Path) -> None:
+    peers = (Peer("peer", lambda: None),)
+    points = [
+        (Entry(f"sweep-{n}", "", run=lambda t, r: None, group="sweep", size=n), result("", times, peers, 1))
+        for n, times in ((8, {"": [1.0], "peer": [2.0]}), (9, {"": [1.0], "peer": [0.5]}))
+    ]
+    row = Entry("row", "a row", run=lambda t, r: None), result("row", {"": [1.0], "peer": [3.0]}, peers, 1)
+    report.page([*points, row], 1, str(tmp_path / "page.md"))
+    page = (tmp_path / "page.md").read_text()
+    assert "Ratios by size: 8: 2.00, 9: 0.50." in page and "**row**" in page and "**sweep" not in page
+    report.plot([*points, row], str(tmp_path / "p.png"))
+    assert (tmp_path / "p.png").exists() and (tmp_path / "p-sweep.png").exists()
+    assert next(report.groups(points)).startswith("sweep: geometric mean 1.000 of 2 ratios")
+
+
+def test_a_group_counts_peers_that_something_is_asked_of() -> None:
+    peers = (Peer("asked", lambda: None, 1.0), Peer("beside", lambda: None))
+    one = result("", {"": [1.0], "asked": [2.0], "beside": [0.5]}, peers, 1)
+    entries = [(Entry(n, "", run=lambda t, r: None, group="g"), one) for n in "ab"]
+    assert next(report.groups(entries)).startswith("g: geometric mean 2.000 of 2")
