@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,9 @@ from tilewright.codegen import loops as L
 from tilewright.codegen import target
 from tilewright.codegen.emit.builder import loop_label
 from tilewright.codegen.machine_code import InnerLoop, inner_loops
+from tilewright.lang import ir
 from tilewright.lang.errors import CompileError, TilewrightError
+from tilewright.lang.types import index
 from tilewright.schedule.registers import Registers, host_registers
 
 if TYPE_CHECKING:
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 _SECONDS = 0.5  # of runs that are timed
 _LIMIT_SECONDS = 0.1  # of each measurement of what the processor can do
 _MANY_INSTRUCTIONS = 2000  # of a loop: more than some processors keep decoded
+_FEW_LANES = 4
+_LONG_WAIT = 4  # cycles: of one operation with floats
+_WAITS = 1.5  # times as long as its instructions take at least
+_ARITHMETIC = frozenset((
+    "add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "neg", "abs", "fma", "sqrt", "shl", "shr", "and", "or",
+    "xor", "select",
+))  # fmt: skip
 _SIDE_BY_SIDE = "let lanes lie side by side: another vector loop, or a layout of what is read"
 
 
@@ -61,25 +70,71 @@ class Distance:
 @dataclass(frozen=True)
 class Explanation:
     """The inner loops of a compiled kernel in the order of the machine code, and (where it ran) its distance to the
-    limit."""
+    limit.
+
+    A loop of the schedule has several forms in the code: the one that most of the work is done in, and those of edges and
+    tails. `computing` names the loops that compute with numbers (others copy, or fill), `lanes` those that are vectors in
+    other forms, so that a loop over them is a tail."""
 
     kernel: str
     loops: tuple[InnerLoop, ...]
     registers: Registers
     distance: Distance | None = None
+    computing: frozenset[str] = frozenset()
+    lanes: frozenset[str] = frozenset()
 
     def remarks(self, loop: InnerLoop) -> tuple[Remark, ...]:
         """What is odd about a loop."""
-        return tuple(_remarks(loop, self.registers))
+        return () if loop.loop in self.lanes else tuple(_remarks(loop, self.registers, loop.loop in self.computing))
+
+    @property
+    def forms(self) -> dict[str | None, list[InnerLoop]]:
+        """The loops of the code by the loop of the schedule, of each the one with most arithmetic first."""
+        found: dict[str | None, list[InnerLoop]] = {}
+        for loop in self.loops:
+            found.setdefault(loop.loop, []).append(loop)
+        return {k: sorted(v, key=_doing, reverse=True) for k, v in found.items()}
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data: every loop with its counts and remarks."""
+        loops = [
+            {
+                "loop": x.loop, "function": x.function, "depth": x.depth, "instructions": x.instructions, "bits": x.bits,
+                **x.counts, "calls": list(x.calls), "waits": x.turn, "cycles": x.least,
+                "remarks": [{"text": r.text, "hint": r.hint} for r in self.remarks(x)],
+            }
+            for x in self.loops
+        ]  # fmt: skip
+        d = self.distance
+        distance = None if d is None else {
+            "seconds": d.seconds, "operations": d.operations, "bytes": d.bytes, "rates": d.rates, "limits": d.limits,
+        }  # fmt: skip
+        return {"kernel": self.kernel, "loops": loops, "distance": distance}
 
     def __str__(self) -> str:
         lines = [f"{self.kernel}: {len(self.loops)} inner loops in the machine code"]
         if self.distance is not None:
             lines.append(str(self.distance))
-        for loop in self.loops:
-            lines.append(f"{loop.loop or '(a loop that LLVM made)'}: {_facts(loop)}")
-            lines += [f"    {r.text}: {r.hint}" for r in self.remarks(loop)]
+        for name, (most, *others) in self.forms.items():
+            tail = " (a tail)" if name in self.lanes else ""
+            lines.append(f"{name or 'loops that LLVM made'}{tail}: {_facts(most)}")
+            lines += [f"    {r.text}: {r.hint}" for r in self.remarks(most)]
+            lines += [f"    {_others(others)}"] if others else []
         return "\n".join(lines)
+
+
+def _doing(loop: InnerLoop) -> float:
+    """Arithmetic an instruction: what edges and tails have less of, for masks and moves."""
+    return (loop.bits or 32) * (loop.counts["vector"] + loop.counts["scalar"]) / loop.instructions
+
+
+def _others(loops: Sequence[InnerLoop]) -> str:
+    """Edges and tails in a few words."""
+    sizes = sorted(x.instructions for x in loops)
+    many = f"{sizes[0]} to {sizes[-1]}" if sizes[0] < sizes[-1] else str(sizes[0])
+    spills = sum(x.counts["spills"] + x.counts["reloads"] for x in loops)
+    more = f", {spills} accesses to registers that had to be stored" if spills else ""
+    return f"and {len(loops)} more for edges and tails: {many} instructions{more}"
 
 
 def explain(fast: Compiled, ready: Ready | None) -> Explanation:
@@ -92,45 +147,94 @@ def explain(fast: Compiled, ready: Ready | None) -> Explanation:
     names = {loop_label(s.var.attr): s.var.attr for s in _all_loops(program)}
     # loops that are none of the schedule's and compute nothing hand out tasks, or write zeros
     found = tuple(x for x in inner_loops(fast.asm, names) if x.loop or x.bits or x.scalar)
-    return Explanation(fast.pipeline.name, found, host_registers(), None if ready is None else _distance(fast, ready))
+    distance = None if ready is None else _distance(fast, ready)
+    loops = list(_all_loops(program))
+    return Explanation(
+        fast.pipeline.name, found, host_registers(), distance,
+        frozenset(s.var.attr for s in loops if _computes(s)),
+        frozenset(s.var.attr for s in loops if s.mode == L.VECTORIZE),
+    )  # fmt: skip
 
 
 def _all_loops(program: L.Program) -> Iterator[L.For]:
     return (s for s in L.walk(program.body) if isinstance(s, L.For))
 
 
+def _computes(loop: L.For) -> bool:
+    """Whether it has arithmetic with numbers, beside that of indices."""
+    values = [v for s in L.walk(loop.body) if isinstance(s, L.Store) for v in s.values]
+    return any(n.op in _ARITHMETIC and n.dtype is not index for n in ir.postorder(values))
+
+
 def _facts(loop: InnerLoop) -> str:
     c = loop.counts
     vectors = f"{loop.bits}-bit vectors" if loop.bits else "no vectors"
     parts = [f"{loop.instructions} instructions", vectors]
-    parts += [f"{c[k]} {what}" for k, what in (("fused", "multiply-adds"), ("vector", "vector operations")) if c[k]]
+    for k, what in (("fused", "multiply-add"), ("vector", "vector operation"), ("loads", "load")):
+        parts += [f"{c[k]} {what}{'s' * (c[k] > 1)}"] if c[k] else []
     return ", ".join(parts)
 
 
-def _remarks(loop: InnerLoop, registers: Registers) -> Iterator[Remark]:
+def _remarks(loop: InnerLoop, registers: Registers, computes: bool) -> Iterator[Remark]:
     c = loop.counts
-    if loop.scalar:
+    if loop.scalar or (computes and loop.bits == 0):
         yield Remark("its arithmetic is scalar", "vectorize a loop whose elements lie side by side")
     elif 0 < loop.bits < 8 * registers.width and c["vector"]:
         yield Remark(
             f"vectors of {loop.bits} bits where the processor has {8 * registers.width}",
             "more lanes: vectorize by a multiple of tw.host_registers().width bytes",
         )
+    yield from _of_registers(loop)
+    yield from _of_memory(loop)
+    if c["divisions"]:
+        yield Remark(f"divisions or roots ({c['divisions']})", "multiply by a reciprocal that is computed once outside")
+    if c["whole_divisions"]:
+        yield Remark(
+            f"divisions of whole numbers ({c['whole_divisions']}), some 10 to 20 cycles each",
+            "divide by a number that is known (a static parameter), or let loops over tiles do it: split, or a layout",
+        )
+    if loop.calls:
+        yield Remark(f"calls {', '.join(loop.calls)}", "each call saves and loads registers: move it out of the loop")
+    if loop.instructions > _MANY_INSTRUCTIONS:
+        yield Remark("the loop is longer than what some processors keep decoded", "unroll less")
+
+
+def _of_registers(loop: InnerLoop) -> Iterator[Remark]:
+    c = loop.counts
     if n := c["spills"] + c["reloads"]:
         yield Remark(
             f"vector registers that had to be stored (accesses to them: {n})",
             "a smaller register tile, or less unrolling",
         )
+    if n := c["in_memory"]:
+        yield Remark(
+            f"results that are read and written again in every turn ({n}): each waits for the store before it",
+            'keep them in registers: cache_write(..., memory="reg") outside of the loop, or another order of loops',
+        )
+    elif loop.turn >= _LONG_WAIT and loop.turn > _WAITS * loop.least:
+        yield Remark(
+            f"a turn waits {loop.turn} cycles for the one before it, and has work for {loop.least:.0f}",
+            "more sums side by side: a larger register tile, or a reduction in parts (vectorize, rfactor)",
+        )
+
+
+def _of_memory(loop: InnerLoop) -> Iterator[Remark]:
+    c = loop.counts
     if c["gathers"]:
         yield Remark(f"gathers ({c['gathers']})", _SIDE_BY_SIDE)
-    elif c["inserts"] > 4:
+    elif c["inserts"] > _FEW_LANES:
         yield Remark(f"{c['inserts']} lanes are put together one by one", _SIDE_BY_SIDE)
-    if c["divisions"]:
-        yield Remark(f"divisions or roots ({c['divisions']})", "multiply by a reciprocal that is computed once outside")
-    if loop.calls:
-        yield Remark(f"calls {', '.join(loop.calls)}", "each call saves and loads registers: move it out of the loop")
-    if loop.instructions > _MANY_INSTRUCTIONS:
-        yield Remark("the loop is longer than what some processors keep decoded", "unroll less")
+    if c["scatters"] or c["extracts"] > _FEW_LANES:
+        n = c["scatters"] or c["extracts"]
+        yield Remark(
+            f"stores lane by lane ({n})" if c["extracts"] else f"scattered stores ({n})",
+            "vectorize the loop along which what is written lies side by side, or give it a layout",
+        )
+    if loop.turn and c["loads"] > c["fused"] >= c["vector"] / 2 > 0:
+        yield Remark(
+            f"{c['loads']} loads for {c['fused']} multiply-adds, where as many of both go at a time",
+            "a larger register tile uses each value more often, where they are used more than once",
+        )
 
 
 def _distance(fast: Compiled, ready: Ready) -> Distance:

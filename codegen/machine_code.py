@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tilewright.codegen.instructions import kept_in_memory, parsed, waiting
+
 _FUNCTION = re.compile(r"^([A-Za-z_.$][\w.$]*):\s*#\s*@")
 _BLOCK = re.compile(r"^(?:\.L(?P<label>BB[\w]+):|# %bb\.\d+:)\s*(?:#\s*%(?P<name>\S+))?")
 _HEADER = re.compile(r"#\s*=>\s*This (?P<inner>Inner )?Loop Header: Depth=(?P<depth>\d+)")
@@ -24,8 +26,11 @@ _SCALAR = re.compile(
     r"^v?(add|sub|mul|div|sqrt|min|max|fn?madd\d+|fn?msub\d+|cvt\w*2|ucomi|comi|rndscale|round)\w*s[sd]$"
 )
 _GATHER = re.compile(r"^vp?gather")
+_SCATTER = re.compile(r"^vp?scatter")
 _INSERT = re.compile(r"^v?(pinsr|insertps)")
-_DIVIDE = re.compile(r"^v?(div|sqrt)[ps][sdh]$|^i?div[lqwb]?$")
+_EXTRACT = re.compile(r"^v?(pextr|extractps)")
+_DIVIDE = re.compile(r"^v?(div|sqrt)[ps][sdh]$")
+_WHOLE_DIVIDE = re.compile(r"^i?div[lqwb]?$")
 _PACKED = re.compile(r"^v?(p[a-z]|\w+p[sdh]$|\w+p[sd]\w*$|fn?m)")
 _MOVE = re.compile(r"^v?(mov|lddqu|broadcast|pbroadcast|prefetch)")
 
@@ -42,6 +47,16 @@ class InnerLoop:
     bits: int
     counts: Mapping[str, int] = field(default_factory=dict)
     calls: tuple[str, ...] = ()
+
+    turn: int = 0
+    """Cycles from one turn to the next that results of the one before are waited for, at least (see `waiting`)."""
+
+    @property
+    def least(self) -> float:
+        """Cycles that its instructions take at least, however independent: two of arithmetic, two loads, one store and
+        five of all kinds at a time, which is about what processors with vectors of 256 bits and more do."""
+        c = self.counts
+        return max((c["vector"] + c["scalar"]) / 2, c["loads"] / 2, c["stores"], self.instructions / 5)
 
     @property
     def scalar(self) -> bool:
@@ -98,10 +113,12 @@ def _take(block: _Block, line: str) -> None:
 
 def _loop(function: str, header: _Block, lines: list[str], names: Mapping[str, str]) -> InnerLoop:
     counts: dict[str, int] = dict.fromkeys(
-        ("fused", "vector", "scalar", "spills", "reloads", "gathers", "inserts", "divisions"), 0
-    )
+        ("fused", "vector", "scalar", "spills", "reloads", "gathers", "scatters", "inserts", "extracts", "divisions",
+         "whole_divisions", "loads", "stores", "in_memory"), 0
+    )  # fmt: skip
     bits, calls = 0, []
-    for line in lines:
+    read = [parsed(line) for line in lines]
+    for line, instruction in zip(lines, read, strict=True):
         mnemonic, _, rest = line.partition("\t")
         operands = rest.split("#")[0]
         if mnemonic.startswith("call"):
@@ -110,13 +127,20 @@ def _loop(function: str, header: _Block, lines: list[str], names: Mapping[str, s
             counts["spills" if spill["what"] == "Spill" else "reloads"] += 1
         counts["fused"] += bool(_FUSED.match(mnemonic))
         counts["gathers"] += bool(_GATHER.match(mnemonic))
+        counts["scatters"] += bool(_SCATTER.match(mnemonic))
         counts["inserts"] += bool(_INSERT.match(mnemonic))
+        counts["extracts"] += bool(_EXTRACT.match(mnemonic) and instruction.stores)
         counts["divisions"] += bool(_DIVIDE.match(mnemonic))
+        counts["whole_divisions"] += bool(_WHOLE_DIVIDE.match(mnemonic))
+        if spill is None and instruction.vectors:
+            counts["loads"] += instruction.loads
+            counts["stores"] += instruction.stores
         if _SCALAR.match(mnemonic):
             counts["scalar"] += 1
         elif _PACKED.match(mnemonic) and not _MOVE.match(mnemonic) and (used := _REGISTER.findall(operands)):
             counts["vector"] += 1
             bits = max(bits, *(_BITS[r] for r in used))
+    counts["in_memory"] = kept_in_memory(read)
     label = max((k for k in names if header.name.startswith(k)), key=len, default=None)
     loop = None if label is None else names[label]
-    return InnerLoop(function, loop, header.depth, len(lines), bits, counts, tuple(dict.fromkeys(calls)))
+    return InnerLoop(function, loop, header.depth, len(lines), bits, counts, tuple(dict.fromkeys(calls)), waiting(read))

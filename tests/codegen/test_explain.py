@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import numpy as np
 import pytest
 
 import tilewright as tw
 from tilewright.codegen import target
 from tilewright.codegen.emit.builder import loop_label
+from tilewright.codegen.instructions import kept_in_memory, parsed, waiting
 from tilewright.codegen.machine_code import inner_loops
 from tilewright.lang.errors import CompileError
 from tilewright.schedule.registers import host_registers
@@ -62,7 +66,8 @@ def test_reading_a_text() -> None:
     assert (inner.function, inner.loop, inner.depth, inner.bits) == ("tw_k.kernel", "f.j", 2, 512)
     assert inner.instructions == 9 and inner.calls == ("expf",)
     assert inner.counts == {
-        "fused": 1, "vector": 4, "scalar": 0, "spills": 0, "reloads": 1, "gathers": 1, "inserts": 0, "divisions": 1,
+        "fused": 1, "vector": 4, "scalar": 0, "spills": 0, "reloads": 1, "gathers": 1, "scatters": 0, "inserts": 0,
+        "extracts": 0, "divisions": 1, "whole_divisions": 0, "loads": 2, "stores": 0, "in_memory": 0,
     }  # fmt: skip
     assert (other.function, other.loop, other.bits, other.scalar) == ("other", None, 0, True)
 
@@ -159,3 +164,115 @@ def test_other_processors_are_refused(monkeypatch) -> None:
     monkeypatch.setattr(target, "host", lambda: other)
     with pytest.raises(CompileError, match=r"x86-64 only"):
         fast.explain()
+
+
+# Bad schedules, each by its name ----------------------------------------------------------------------------------
+
+
+@tw.kernel
+def turned(A: tw.f32[M, N]):
+    i, j = tw.vars("i j")
+    out = tw.func("out")
+    out[i, j] = A[j, i] * 2.0
+    return out[:N, :M]
+
+
+@tw.kernel
+def rows(A: tw.f32[M, N]):
+    i = tw.vars("i")
+    out = tw.func("out")
+    out[i] = A[i // N, i % N] * 2.0
+    return out[: M * N]
+
+
+@tw.kernel
+def squares(a: tw.i32[N]):
+    i = tw.vars("i")
+    out = tw.func("out")
+    out[i] = a[i] * a[i] + 3
+    return out[:N]
+
+
+def remarks(kernel, stage: str, direct) -> str:
+    """All that is said of the loops of a stage."""
+    s = kernel.schedule()
+    direct(s)
+    found = kernel.compile(s).explain()
+    return "\n".join(f"{r.text}: {r.hint}" for x in found.loops if x.loop and x.loop.startswith(stage)
+                     for r in found.remarks(x))  # fmt: skip
+
+
+def in_columns(s) -> None:
+    C = s["C.update"]
+    C.split("j", "jo", "ji", LANES).reorder("i", "jo", "k", "ji").vectorize("ji")
+    s.cache_write("C", at="C.update.jo", memory="reg")
+
+
+BAD = {
+    "strided reads": (
+        turned,
+        "out",
+        lambda s: s["out"].vectorize("j", LANES),
+        ("gathers|put together", "side by side"),
+    ),
+    "strided stores": (turned, "out", lambda s: s["out"].vectorize("i", LANES), ("stores", "lies side by side")),
+    "scalar floats": (
+        matmul,
+        "C.update",
+        lambda s: s["C.update"].reorder("i", "j", "k"),
+        ("scalar", "vectorize a loop"),
+    ),
+    "scalar whole numbers": (squares, "out", lambda s: s["out"].reorder("i"), ("scalar", "vectorize a loop")),
+    "a chain of sums": (matmul, "C.update", in_columns, ("waits 4 cycles", "more sums side by side")),
+    "a small tile": (matmul, "C.update", in_columns, ("2 loads for 1 multiply-adds", "larger register tile")),
+    "a division of indices": (rows, "out", lambda s: s["out"].reorder("i"), ("divisions of whole numbers", "split")),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_schedules_are_told_what_is_bad(kind: str) -> None:
+    kernel, stage, direct, (what, hint) = BAD[kind]
+    said = remarks(kernel, stage, direct)
+    assert re.search(f"({what}).*{hint}", said), said
+
+
+def test_a_good_schedule_has_nothing_to_be_told_of() -> None:
+    found = tile(host_registers().count // 4).explain()
+    (best, *_) = found.forms["C.update.k"]
+    assert best.counts["fused"] == host_registers().count // 2
+    assert found.remarks(best) == ()
+
+
+def test_forms_of_one_loop_are_listed_as_one() -> None:
+    text = str(tile(4).explain())
+    assert text.count("C.update.k: ") == 1 and "more for edges and tails" in text
+
+
+def test_chains_and_places_in_memory_of_a_text() -> None:
+    loop = """
+vmovups	(%rdi,%rcx,4), %zmm1
+vfmadd213ps	(%rsi), %zmm1, %zmm0
+vmovups	%zmm0, (%rsi)
+vaddps	%zmm1, %zmm2, %zmm2
+vmulps	%zmm2, %zmm3, %zmm2
+vaddps	%zmm4, %zmm1, %zmm5
+vxorps	%xmm6, %xmm6, %xmm6
+vaddps	%zmm6, %zmm6, %zmm6
+vmovups	%zmm5, 64(%rdx)
+vmovups	64(%rdx), %zmm7
+addq	$16, %rcx
+leaq	64(%rdx), %rdx
+cmpq	%rcx, %rax
+"""
+    read = [parsed(line) for line in loop.strip().splitlines()]
+    assert waiting(read) == 8  # zmm2; zmm0 waits 4, zmm5 and zmm6 for nothing
+    assert kept_in_memory(read) == 1  # (%rsi); rdx moves
+    assert [i.loads for i in read[:3]] == [True, True, False] and [i.stores for i in read[:3]] == [False, False, True]
+    assert parsed("vfmadd231ps	8(%rax,%rbx,4){1to16}, %zmm1, %zmm2").sources == ("8(%rax,%rbx,4){1to16}", "%zmm1")
+
+
+def test_as_json() -> None:
+    found = tile(4).explain(np.ones((8, 8), np.float32), np.ones((8, 32), np.float32))
+    data = json.loads(json.dumps(found.as_json()))
+    assert data["kernel"] == "matmul" and len(data["loops"]) == len(found.loops)
+    assert data["distance"]["bytes"] == 4 * (64 + 8 * 32 * 2)
