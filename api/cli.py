@@ -21,6 +21,7 @@ from tilewright.account_cli import (
 )
 from tilewright.lang.errors import TilewrightError
 from tilewright.machine_cli import add_machine_command
+from tilewright.perf_cli import add_perf_command
 from tilewright.views_cli import add_view_commands
 
 GOOD, FAILED, MISUSE, INTERNAL = 0, 1, 2, 3
@@ -120,6 +121,8 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("count", _count, "count evaluations, loads, stores and allocations of an instrumented run")
     _about_kernel(made, runs=True)
+
+    add_perf_command(command, _about_kernel)
 
     made = command("export", _export, "write the lowered nest as JSON or C for other programs",
                    "With all sizes given it is made for these: buffers have places in their memories.")  # fmt: skip

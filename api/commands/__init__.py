@@ -7,6 +7,7 @@
     commands.simulate("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).account
     commands.account("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).footprint
     commands.count("examples/matmul.py", sizes=dict(M=64, N=64, K=64)).evaluations
+    commands.perf("examples/matmul.py", schedule="expert").explanation
     commands.export("examples/matmul.py", schedule="expert", to="c").files
     commands.explain("examples/matmul.py", schedule="tiled", machine="toy", sizes=dict(M=64, N=64, K=64)).steps
 
@@ -18,6 +19,7 @@ from tilewright.commands.cache import CacheReport, cache, cache_clear
 from tilewright.commands.count import count
 from tilewright.commands.export import export
 from tilewright.commands.machines import machines
+from tilewright.commands.perf import Performance, perf
 from tilewright.commands.show import Shown, show
 from tilewright.commands.simulate import simulate
 from tilewright.commands.targets import Target, UsageError, find_target
@@ -25,6 +27,7 @@ from tilewright.commands.verify import Step, Verification, verify
 from tilewright.commands.views import compare, explain, sweep
 
 __all__ = [
-    "CacheReport", "Shown", "Step", "Target", "UsageError", "Verification", "account", "cache", "cache_clear", "compare",
-    "count", "explain", "export", "find_target", "machines", "read_lock", "show", "simulate", "sweep", "verify",
+    "CacheReport", "Performance", "Shown", "Step", "Target", "UsageError", "Verification", "account", "cache",
+    "cache_clear", "compare", "count", "explain", "export", "find_target", "machines", "perf", "read_lock", "show",
+    "simulate", "sweep", "verify",
 ]  # fmt: skip
