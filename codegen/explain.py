@@ -89,7 +89,7 @@ class Explanation:
 
     @property
     def forms(self) -> dict[str | None, list[InnerLoop]]:
-        """The loops of the code by the loop of the schedule, of each the one with most arithmetic first."""
+        """The loops of the code by the loop of the schedule, of each the one that does most at a time first."""
         found: dict[str | None, list[InnerLoop]] = {}
         for loop in self.loops:
             found.setdefault(loop.loop, []).append(loop)
@@ -123,9 +123,10 @@ class Explanation:
         return "\n".join(lines)
 
 
-def _doing(loop: InnerLoop) -> float:
-    """Arithmetic an instruction: what edges and tails have less of, for masks and moves."""
-    return (loop.bits or 32) * (loop.counts["vector"] + loop.counts["scalar"]) / loop.instructions
+def _doing(loop: InnerLoop) -> tuple[float, float]:
+    """The multiply-adds of a turn, then arithmetic an instruction: edges and tails have less, for masks and moves."""
+    c, lanes = loop.counts, loop.bits or 32
+    return lanes * c["fused"], lanes * (c["vector"] + c["scalar"]) / loop.instructions
 
 
 def _others(loops: Sequence[InnerLoop]) -> str:

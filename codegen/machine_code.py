@@ -54,9 +54,11 @@ class InnerLoop:
     @property
     def least(self) -> float:
         """Cycles that its instructions take at least, however independent: two of arithmetic, two loads, one store and
-        five of all kinds at a time, which is about what processors with vectors of 256 bits and more do."""
-        c = self.counts
-        return max((c["vector"] + c["scalar"]) / 2, c["loads"] / 2, c["stores"], self.instructions / 5)
+        five of all kinds at a time, of 512 bits half as many, which many processors do in two halves."""
+        c, wide = self.counts, 2 if self.bits == 512 else 1
+        return max(
+            (c["vector"] + c["scalar"]) * wide / 2, c["loads"] * wide / 2, c["stores"] * wide, self.instructions / 5
+        )
 
     @property
     def scalar(self) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from tilewright import cli, commands
 from tilewright.codegen import cache as store
+from tilewright.codegen import target
 from tilewright.lang import judging
 
 Run = Callable[..., tuple[int, str, str]]
@@ -314,3 +315,33 @@ def test_only_schedules_are_offered_as_such(run: Run, folder: Path, tmp_path: Pa
     assert not {"inputs", "check", "two", "number"} & set(offered)
     program.write_text(program.read_text() + "SCHEDULES = (tiled,)\n")
     assert "there are tiled;" in run("show", f"{program}:roots", "--schedule", "none")[2]
+
+
+@pytest.mark.skipif(not target.host().triple.startswith("x86_64"), reason="it reads x86-64")
+def test_perf(run: Run) -> None:
+    code, out, err = run("perf", "program.py:matmul", "--schedule", "tiled")
+    assert code == 0 and "C.update.k: " in out and "of the limit" not in out and "this program prints" in err
+    code, out, _ = run("perf", "program.py:matmul", "--schedule", "tiled", *SMALL, "--profile")
+    assert code == 0 and "of the limit by" in out and "everything else" in out
+    data = json.loads(run("perf", "program.py:roots", "--schedule", "in_lanes", "--size", "N=50", "--json")[1])
+    assert data["kernel"] == "roots" and data["distance"]["bytes"] == 4 * 51 and data["stages"] is None
+    code, out, _ = run("perf", "program.py:accumulate", "--asm", "--size", "N=9", "--scalar", "a=2.5")
+    assert code == 0 and ".text" in out and "inner loops" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("program.py:matmul", "--size", "M=4"), "needs the sizes K, N"),
+        (("program.py:matmul", "--profile"), "needs the sizes"),
+        (("program.py:matmul", "--size", "M=-4,N=4,K=4"), "not negative"),
+        (("program.py:matmul", "--size", "M=4000000,N=4000000,K=4"), "smaller sizes"),
+        (("program.py:roots", "--size", "N=4", "--scalar", "shift=x"), "shift must be a number"),
+        (("program.py:roots", "--size", "N=4", "--scalar", "none=3"), "no scalar parameter"),
+        (("program.py:matmul", "--schedule", "illegal"), "nowhere"),
+        (("empty.py",), "no kernel"),
+    ],
+)
+def test_perf_of_what_is_not_there(run: Run, arguments: tuple[str, ...], text: str) -> None:
+    code, out, err = run("perf", *arguments)
+    assert code == 2 and text in err and "Traceback" not in err and not out
