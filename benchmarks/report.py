@@ -16,12 +16,15 @@ from pathlib import Path
 from benchmarks.cases import Entry
 from benchmarks.harness import Against, Result, Skipped, Spread, shown
 from tilewright.codegen.probe.caches import processor_name
+from tilewright.codegen.target import host
 
 Results = Sequence[tuple[Entry, Result]]
 
 _PICTURES = (".png", ".svg", ".pdf")
-_PACKAGES = ("tilewright", "numpy", "numba", "llvmlite", "torch", "halide", "opencv-python-headless", "numexpr",
-             "apache-tvm")  # fmt: skip
+_PACKAGES = (
+    "tilewright", "numpy", "numba", "llvmlite", "torch", "halide", "opencv-python-headless", "numexpr", "scipy",
+    "apache-tvm",
+)  # fmt: skip
 
 
 def is_chosen(entry: Entry, words: list[str]) -> bool:
@@ -80,9 +83,11 @@ def _page(results: Results, threads: int) -> Iterator[str]:
     yield ""
     yield "This page is written by `python -m benchmarks --markdown docs/performance.md`: change the program, not the page."
     yield ""
+    where = f"{processor_name()} ({host().cpu}), {threads} thread{'s' * (threads > 1)}, {platform.system()}"
     yield (
-        f"Measured on {datetime.date.today().isoformat()} on {processor_name()}, {threads} thread{'s' * (threads > 1)}, "
-        f"{platform.system()}, Python {platform.python_version()}: {', '.join(_versions())}."
+        f"Measured on {datetime.date.today().isoformat()} on {where}, Python {platform.python_version()}: "
+        f"{', '.join(_versions())}. "
+        f"Vector functions of Intel's are {_vector_functions('numba', 'SVML')}, {_vector_functions('numexpr', 'VML')}."
     )
     yield ""
     yield (
@@ -147,6 +152,21 @@ def _versions() -> Iterable[str]:
             yield f"{name} {metadata.version(name)}"
         except metadata.PackageNotFoundError:
             continue
+
+
+def _vector_functions(package: str, library: str) -> str:
+    """Whether a peer has fast functions over arrays (`exp`, ...), which not every build of it does."""
+    if importlib.util.find_spec(package) is None:
+        return f"not in {package}, which is not installed"
+    if package == "numba":
+        from numba.core import config
+
+        found = bool(config.USING_SVML)  # pyright: ignore[reportAttributeAccessIssue]
+    else:
+        import numexpr
+
+        found = bool(numexpr.use_vml)
+    return f"in {package} ({library})" if found else f"not in {package} ({library})"
 
 
 def plot(results: Results, path: str) -> None:
