@@ -90,7 +90,8 @@ class Block(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class For(Stmt):
-    """`work` (of a parallel loop): about how many cycles one iteration takes, an index node known before the loop.
+    """`work` (of a parallel loop): about how many cycles one iteration takes, an index node known before the loop; `shared`:
+    how many of them in parallel loops inside (None: there are none).
     `part`: whether loop partitioning may, must or must not deal with it (auto | always | never). `axis`: along which axis
     of the machine's array its iterations lie (simulated programs only; the loop itself is serial). `number` counts the
     loops of a simulated program before they are parted. `stage`: whose loop it is, as a schedule names it ("" where no
@@ -102,6 +103,7 @@ class For(Stmt):
     mode: str
     body: Stmt
     work: Node | None = None
+    shared: Node | None = None
     part: str = "auto"
     axis: str = ""
     number: int = -1

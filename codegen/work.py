@@ -22,7 +22,7 @@ ENOUGH = 30_000  # operations of a whole loop (2-6 us) that are worth a second t
 
 
 def annotate(s: L.Stmt) -> L.Stmt:
-    """`s` with the work of every outermost parallel loop."""
+    """`s` with the work of every parallel loop."""
     match s:
         case L.Block(statements):
             return L.Block(tuple(map(annotate, statements)))
@@ -32,7 +32,9 @@ def annotate(s: L.Stmt) -> L.Stmt:
             return L.If(c, annotate(then), None if otherwise is None else annotate(otherwise), versions)
         case L.For(var, start, stop, L.PARALLEL, body):
             around = ((var, Interval(start, simplify.sub(stop, ONE))),)
-            return replace(s, work=_work(body, around))
+            nested = any(isinstance(t, L.For) and t.mode == L.PARALLEL for t in L.walk(body))
+            shared = _shared(body, around) if nested else None
+            return replace(s, work=_work(body, around), shared=shared, body=annotate(body))
         case L.For() | L.Section() | L.Turn():
             return replace(s, body=annotate(s.body))
     return s
@@ -62,7 +64,7 @@ def _work(s: L.Stmt, around: Loops) -> Node:
             return integer(max(1, stores + sum(map(_counts, ir.postorder(values)))))
         case L.If(_, then, None) | L.If(_, then, _, True):
             return _work(then, around)
-        case L.If(_, then, otherwise):
+        case L.If(_, then, otherwise) if otherwise is not None:
             return simplify.maximum(_work(then, around), _work(otherwise, around))
         case L.Call():
             return integer(ENOUGH)  # nothing is known of it, and to call it alone takes some 10 us
@@ -76,6 +78,24 @@ def _counts(n: Node) -> bool:
     if n.op in ("const", "scalar") or n.dtype is index:
         return False
     return n.op not in ("load", "load_if") or n.attr[0].memory != "reg"
+
+
+def _shared(s: L.Stmt, around: Loops) -> Node:
+    """The work in parallel loops."""
+    match s:
+        case L.For(mode=L.PARALLEL):
+            return _work(s, around)
+        case L.For(var, start, stop, _, body):
+            inner = _shared(body, (*around, (var, Interval(start, simplify.sub(stop, ONE)))))
+            return simplify.mul(_most(simplify.sub(stop, start), around), inner)
+        case L.If(_, then, None) | L.If(_, then, _, True):
+            return _shared(then, around)
+        case L.If(_, then, otherwise) if otherwise is not None:
+            return simplify.maximum(_shared(then, around), _shared(otherwise, around))
+    total = integer(0)
+    for t in L.children(s):
+        total = simplify.add(total, _shared(t, around))
+    return total
 
 
 def _most(trips: Node, around: Loops) -> Node:

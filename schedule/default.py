@@ -11,7 +11,8 @@ General rules, none keyed to an operator's name:
 * a reduction whose operands are reused gets a register tile; operands that lie across its vectors are packed;
 * a reduction along the vector axis runs in lanes, and in blocks whose partial sums combine pairwise;
 * a reduction of data that are read once, across the vector axis, takes its data as they lie in memory;
-* the outermost loop of a stage at the root is parallel.
+* the first two loops of a stage at the root are parallel, and the first one of what is computed in its outermost loop: a
+  call shares out the outermost of them that has iterations enough.
 
 What reassociates depends on the algorithm alone (never on the processor), and nothing does in mode `strict`.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
+from tilewright.lang.errors import ScheduleError
 from tilewright.lang.func import Definition, Func, InoutFunc, Tensor
 from tilewright.lang.ir import Node
 from tilewright.lang.types import index
@@ -99,31 +100,66 @@ def loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builder
     if not stage.loops:
         return
     single = single_axes(b, d)
+    threads = Threads(at_root, at_root or (group is None and _outermost(s.state, stage)), frozenset(single))
     busy = _attached(s.state, stage)
     if busy:
-        _around_others(s, address, stage, at_root, busy, registers, b)
+        _around_others(s, address, stage, threads, busy, registers, b)
         return
     if stage.key[1] == REPAIR:
         if d.lhs and d.lhs[-1] not in single:
-            _pure(s, address, d, False, registers)
+            _pure(s, address, d, Threads(), registers)
         return
     form = shape(d, single, mode == "strict")
     if form.kind == "pure":
         crossing = _crossing(d, b, registers) if cost(d.func, {}) <= CHEAP else None
         if crossing is not None:
-            _transposing(s, address, d, crossing, at_root, registers)
+            _transposing(s, address, d, crossing, threads, registers)
         elif form.vector is not None:
-            _pure(s, address, d, at_root, registers)
+            _pure(s, address, d, threads, registers)
     elif form.kind == "plain":
-        _plain(s, address, d, form, at_root, registers)
+        _plain(s, address, d, form, threads, registers)
     elif form.kind == "rows":
         _rows(s, address, d, form, at_root, registers, mode == "strict" or group is not None)
     elif form.kind == "tile":
-        _tile(s, address, d, form, at_root, registers, b)
+        _tile(s, address, d, form, threads, registers, b)
     elif form.kind == "lanes":
-        _lanes(s, address, d, at_root, group.block if group is not None else _BLOCK, registers)
-    elif at_root:
-        _parallel(s, address, d)
+        _lanes(s, address, d, threads, group.block if group is not None else _BLOCK, registers)
+    else:
+        threads.share(s, address, [v.attr for v in d.pure_vars])
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Which loops of a stage run on threads.
+
+    Of a stage `at_root` the first two: where the first one has few iterations, the other one is shared out (which of them
+    is decided by every call). Of a stage that is computed in the `outer` loop of one, its first loop that has more than
+    one iteration, for the same reason.
+    """
+
+    at_root: bool = False
+    outer: bool = False
+    single: frozenset[Node] = frozenset()
+
+    def share(self, s: Schedule, address: str, loops: list[str]) -> None:
+        """`loops`: those that may be shared out, outermost first."""
+        alone = {v.attr for v in self.single}
+        some = loops[:2] if self.at_root else [x for x in loops if x not in alone][:1] if self.outer else []
+        for k, x in enumerate(some):
+            try:
+                apply(s, "parallel", address, (x,))
+            except ScheduleError:
+                if k == 0:
+                    raise
+
+
+def _outermost(state: State, stage: Stage) -> bool:
+    """Whether a stage is computed in the outermost loop of one at the root."""
+    place = state.funcs[stage.key[0]].compute
+    if place.kind != "at" or place.stage is None or state.funcs[place.stage[0]].compute.kind != "root":
+        return False
+    around = state.stages[place.stage]
+    return around.loops[0].name == place.loop and not around.loops[0].reduction
 
 
 def _attached(state: State, stage: Stage) -> set[str]:
@@ -133,14 +169,13 @@ def _attached(state: State, stage: Stage) -> set[str]:
 
 
 def _around_others(
-    s: Schedule, address: str, stage: Stage, at_root: bool, busy: set[str], registers: Registers, b: Builder
+    s: Schedule, address: str, stage: Stage, threads: Threads, busy: set[str], registers: Registers, b: Builder
 ) -> None:
-    """A stage that others are computed in: threads over its first loop, vectors along its last one where that is free."""
+    """A stage that others are computed in: threads over its first loops, vectors along its last one where that is free."""
     d, loops = stage.definition, [x.name for x in stage.loops if not x.reduction]
     if not loops:
         return
-    if at_root:
-        apply(s, "parallel", address, (loops[0],))
+    threads.share(s, address, loops[: max(1, len(loops) - 1)])
     if d.rdom is not None or loops[-1] in busy or len(loops) < 2:
         return
     crossing, last = _crossing(d, b, registers), loops[-1]
@@ -180,15 +215,15 @@ def _lanes_of(d: Definition, registers: Registers) -> int:
     return max(4, registers.width // _bytes(d, last))
 
 
-def _pure(s: Schedule, address: str, d: Definition, at_root: bool, registers: Registers) -> None:
+def _pure(s: Schedule, address: str, d: Definition, threads: Threads, registers: Registers) -> None:
     """Vectors along the last axis, threads over the first (of those that have loops: an update may fix an index)."""
     loops = [v.attr for v in d.pure_vars]
     last = d.lhs[-1].attr if d.lhs[-1].op == "var" else None
-    if at_root and last is not None and loops == [last]:
+    if threads.at_root and last is not None and loops == [last]:
         apply(s, "parallel", address, (last,), by=_CHUNK)
         last = f"{last}_p"
-    elif at_root:
-        apply(s, "parallel", address, (loops[0],))
+    else:
+        threads.share(s, address, [x for x in loops if x != last])
     if last is not None:
         apply(s, "vectorize", address, (last,), by=_lanes_of(d, registers))
 
@@ -208,22 +243,17 @@ def _crossing(d: Definition, b: Builder, registers: Registers) -> Node | None:
     return u
 
 
-def _transposing(s: Schedule, address: str, d: Definition, crossing: Node, at_root: bool, registers: Registers) -> None:
+def _transposing(
+    s: Schedule, address: str, d: Definition, crossing: Node, threads: Threads, registers: Registers
+) -> None:  # fmt: skip
     """Square tiles, whose elements are transposed in registers; threads over the first axis."""
     u, v, n = crossing.attr, d.lhs[-1].attr, tile_size(registers.width, _bytes(d))
     apply(s, "tile", address, (u, v), results=(f"{u}_o", f"{v}_o", f"{u}_t", f"{v}_t"), by=(n, n))
     outer = [x.attr for x in d.pure_vars if x not in (crossing, d.lhs[-1])]
     apply(s, "reorder", address, (*outer, f"{u}_o", f"{v}_o", f"{u}_t", f"{v}_t"))
-    if at_root:
-        apply(s, "parallel", address, (outer[0] if outer else f"{u}_o",))
+    threads.share(s, address, [*outer, f"{u}_o"])
     apply(s, "unroll", address, (f"{u}_t",))
     apply(s, "vectorize", address, (f"{v}_t",))
-
-
-def _parallel(s: Schedule, address: str, d: Definition) -> None:
-    if d.pure_vars:
-        first = d.pure_vars[0].attr
-        apply(s, "parallel", address, (first,))
 
 
 def _reduction_axis(d: Definition) -> Node | None:
@@ -270,12 +300,11 @@ def repeated(d: Definition, load: Node) -> bool:
     return any(v not in apart for v in (*d.pure_vars, *(d.rdom.rvars if d.rdom is not None else ())))
 
 
-def _plain(s: Schedule, address: str, d: Definition, form: Shape, at_root: bool, registers: Registers) -> None:
+def _plain(s: Schedule, address: str, d: Definition, form: Shape, threads: Threads, registers: Registers) -> None:
     """Vectors along a pure axis, which stands innermost."""
     assert form.vector is not None
     others = [v.attr for v in d.pure_vars if v is not form.vector]
-    if at_root and others:
-        apply(s, "parallel", address, (others[0],))
+    threads.share(s, address, others)
     order = [*others, *(d.rdom.ranges if d.rdom is not None else ()), form.vector.attr]
     if len(order) > 1:
         apply(s, "reorder", address, tuple(order))
@@ -283,7 +312,7 @@ def _plain(s: Schedule, address: str, d: Definition, form: Shape, at_root: bool,
 
 
 def _tile(
-    s: Schedule, address: str, d: Definition, form: Shape, at_root: bool, registers: Registers, b: Builder
+    s: Schedule, address: str, d: Definition, form: Shape, threads: Threads, registers: Registers, b: Builder
 ) -> None:
     """Vectors along a pure axis; a register tile where operands are reused along another one, packed if they lie across."""
     assert form.vector is not None and d.rdom is not None
@@ -301,8 +330,7 @@ def _tile(
     else:
         tile_at, around = f"{v}_o", [*outer, f"{v}_o"]
     apply(s, "reorder", address, (*around, *d.rdom.ranges, *inner))
-    if at_root:
-        apply(s, "parallel", address, (around[0],))
+    threads.share(s, address, around)
     for x in inner[:-1]:
         apply(s, "unroll", address, (x,))
     apply(s, "vectorize", address, (inner[-1],))
@@ -394,7 +422,7 @@ def _rows(
     apply(s, "cache_write", "", (address.split(".")[0],), at=f"{address}.{v}_o")
 
 
-def _lanes(s: Schedule, address: str, d: Definition, at_root: bool, points: int, registers: Registers) -> None:
+def _lanes(s: Schedule, address: str, d: Definition, threads: Threads, points: int, registers: Registers) -> None:
     """A reduction along contiguous data: in lanes, and for sums in blocks that combine pairwise.
 
     `points`: a block that it is limited to (online), which is not divided further.
@@ -402,8 +430,7 @@ def _lanes(s: Schedule, address: str, d: Definition, at_root: bool, points: int,
     rvar, reduction = _reduction_axis(d), algebra.match(d)
     assert rvar is not None and reduction is not None
     k = rvar.attr[1]
-    if at_root and d.pure_vars:
-        _parallel(s, address, d)
+    threads.share(s, address, [v.attr for v in d.pure_vars])
     lanes = _LANES_BYTES // _bytes(d)
     state = sum(t.bytes for t in reduction.dtypes)
     if state and reduction.exact and 2 * lanes * state <= registers.count * registers.width // 2:
@@ -412,7 +439,7 @@ def _lanes(s: Schedule, address: str, d: Definition, at_root: bool, points: int,
     if reduction.operator == "add" and not reduction.exact and points >= _BLOCK:
         apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_BLOCK)
         before = set(s.state.funcs)
-        kind = "parallel" if at_root and not d.pure_vars else "rfactor"
+        kind = "parallel" if threads.at_root and not d.pure_vars else "rfactor"
         if kind == "parallel":
             apply(s, "parallel", address, (f"{k}_b",))
         else:

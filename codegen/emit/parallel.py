@@ -11,6 +11,9 @@ from tilewright.codegen.loops import For, Stmt
 from tilewright.codegen.work import ENOUGH
 from tilewright.lang.errors import CompileError
 
+_RUNNER = "ptr %context, ptr %task, ptr %env, i64 %trips, i64 %work, i64 %inner"
+EVEN = 4  # iterations a thread of a loop that is shared out as it is: the last ones leave few threads without work
+
 
 def signature(child: Region) -> tuple[list[Any], str]:
     """What a finished region takes from around it, and its parameter list."""
@@ -67,7 +70,7 @@ def leave(r: Region, code: str) -> None:
 
 def emit_parallel(r: Region, s: For, emit_statement: Callable[[Region, Stmt], None]) -> None:
     """`for var in start..stop` by the executor of the context; serially where there is one thread or one iteration,
-    or where too little work is known to be in it.
+    where too little work is known to be in it, or where it has few iterations and loops inside share out those.
 
     What is the same for every loop stands in a function of its own: a program of hundreds of loops stays small.
     """
@@ -85,13 +88,14 @@ def emit_parallel(r: Region, s: For, emit_statement: Callable[[Region, Stmt], No
     trips = f.op(f"sub nsw i64 {stop}, {start}")
     f.branch(f.op(f"icmp sgt i64 {trips}, 0"), enter, end)
     f.begin(enter)
-    whole = str(ENOUGH)
+    whole, inner = str(ENOUGH), "0"
     if s.work is not None:
         with r.scope():  # what is computed here is known in this block only
             whole = f.op(f"mul i64 {trips}, {scalar(r, s.work)}")
+            inner = "0" if s.shared is None else scalar(r, s.shared)
     task, env = _environment(r, name, keys, [f"i64 {start}", *given])
     run = _runner(r)
-    code = f.op(f"call i32 {run}(ptr {context}, ptr {task}, ptr {env}, i64 {trips}, i64 {whole})")
+    code = f.op(f"call i32 {run}(ptr {context}, ptr {task}, ptr {env}, i64 {trips}, i64 {whole}, i64 {inner})")
     f.branch(f.op(f"icmp eq i32 {code}, 0"), end, failed)
     f.begin(failed)
     leave(r, code)
@@ -126,18 +130,28 @@ def _environment(r: Region, name: str, keys: list[Any], given: list[str]) -> tup
 
 def _runner(r: Region) -> str:
     """The function that calls a task `%trips` times, serially or by the executor of the context; the first code that
-    is not 0 ends a serial loop."""
+    is not 0 ends a serial loop. `%work` is that of the whole loop, `%inner` what each iteration has in parallel loops: if
+    that is most of it, and there are few iterations, those loops are shared out."""
     name = f"@{r.shared.program.symbol}.run"
     r.f.module.declared.setdefault(
         name,
-        f"""define internal i32 {name}(ptr %context, ptr %task, ptr %env, i64 %trips, i64 %work) noinline nounwind {{
+        f"""define internal i32 {name}({_RUNNER}) noinline nounwind {{
 entry:
   %workers = load i64, ptr %context
   %one = icmp slt i64 %workers, 2
   %single = icmp eq i64 %trips, 1
   %little = icmp slt i64 %work, {ENOUGH}
+  %even = mul i64 %workers, {EVEN}
+  %uneven = icmp slt i64 %trips, %even
+  %better = icmp sge i64 %inner, {ENOUGH}
+  %all = mul i64 %inner, %trips
+  %twice = shl i64 %all, 1
+  %most = icmp sge i64 %twice, %work
+  %worth = and i1 %better, %most
+  %within = and i1 %uneven, %worth
   %few = or i1 %one, %single
-  %alone = or i1 %few, %little
+  %small = or i1 %few, %little
+  %alone = or i1 %small, %within
   br i1 %alone, label %serial, label %threads
 serial:
   %i = phi i64 [ 0, %entry ], [ %following, %serial ]

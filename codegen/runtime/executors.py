@@ -33,6 +33,14 @@ class Executor(Protocol):
         ...
 
 
+_here = threading.local()
+
+
+def inside() -> bool:
+    """Whether this thread runs a task of a parallel loop."""
+    return getattr(_here, "inside", False)
+
+
 class _Loop:
     """One parallel loop: hands out task numbers in order, keeps the code of the smallest task that failed."""
 
@@ -43,11 +51,15 @@ class _Loop:
         self._failed: tuple[int, int] | None = None
 
     def run(self) -> None:
-        while self._failed is None and (task := next(self._numbers)) < self._n:
-            code = self._body(self._env, task)
-            if code:
-                with self._lock:
-                    self._failed = min(self._failed or (task, code), (task, code))
+        outer, _here.inside = inside(), True
+        try:
+            while self._failed is None and (task := next(self._numbers)) < self._n:
+                code = self._body(self._env, task)
+                if code:
+                    with self._lock:
+                        self._failed = min(self._failed or (task, code), (task, code))
+        finally:
+            _here.inside = outer
 
     def code(self) -> int:
         return self._failed[1] if self._failed else 0
@@ -56,8 +68,8 @@ class _Loop:
 def context_for(executor: Executor, threads: int | None = None) -> abi.Context:
     """A context whose parallel loops run on `executor` and in the caller, `threads` at most in all.
 
-    The caller takes tasks as well and never waits for a task that has not started, so a busy executor, one
-    that has been shut down, and a loop inside a task of the same executor only make the loop less parallel.
+    The caller takes tasks as well and never waits for a task that has not started, so a busy executor, or one that has
+    been shut down, only makes the loop less parallel. A loop inside a task runs in the task's thread, as in our own pool.
     Memory comes from our own allocator. The context must be kept alive while kernels use it.
     """
     count = runtime.default_threads() if threads is None else max(1, threads)
@@ -66,7 +78,7 @@ def context_for(executor: Executor, threads: int | None = None) -> abi.Context:
         loop = _Loop(abi.BODY(body), env, n)
         futures: list[Future] = []
         try:
-            for _ in range(min(count, n) - 1):
+            for _ in range(0 if inside() else min(count, n) - 1):
                 futures.append(executor.submit(loop.run))
         except RuntimeError:  # shut down: the caller does what is left
             pass

@@ -176,7 +176,8 @@ def parallel(state: State, d: Directive) -> State:
 
     A reduction loop each of whose iterations updates elements of its own and reads no others of the Func (while the
     loops around it stand still) is like a pure one; any other needs an associative reduction, which then has one
-    partial result a task.
+    partial result a task. Of parallel loops inside each other one is shared out, by their numbers of iterations at the
+    call: the outer one, unless it has few.
     Errors: schedule.not-associative, schedule.store-race where something is stored outside and computed inside,
     schedule.tile-race, schedule.vector-inside.
     """
