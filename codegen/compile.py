@@ -301,6 +301,8 @@ class Compiled:
             return found
         ready = self._ready(args, out, sizes, kwargs)
         self.calls.learn(threads, ready.keep)
+        if sizes:
+            self.calls.accept(sizes)
         return self._run(ready, runtime.context(threads))
 
     def _checked(self, context: Any, *args: Any, out: Any = None, sizes: Any = None, **kwargs: Any) -> Any:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilewright.codegen.compile import Classes, Compiled, Variant
 
 MISSED: Any = object()  # what a call gives that no builtin takes
+_MANY_SIZES = 1000  # are remembered
 _MANY = 4  # builtins for other strides: each one that does not take a call costs it some 50 ns
 
 
@@ -83,6 +84,7 @@ class NativeCalls:
         self._strided: dict[int | None, Callable[..., Any]] = {}  # the newest; it leaves calls to the one before it
         self._known: set[tuple[int | None, Classes]] = set()
         self._sized: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._good: set[tuple[Any, ...]] = set()  # sizes that were given in calls that Python checked
         # no parameter has such a name
         self.size_names = {n: sys.intern(size_name(n)) for n in compiled.pipeline.sizes}
 
@@ -101,9 +103,18 @@ class NativeCalls:
         before = self._strided.get(threads, missed)
         self._strided[threads] = builtin(c, variant, variant.classes, threads, before)
 
+    def accept(self, sizes: Mapping[str, int]) -> None:
+        """Sizes that a call gave, and that were found good."""
+        if len(self._good) >= _MANY_SIZES:
+            self._good.clear()
+        self._good.add((*sizes.items(),))
+
     def sized(self, threads: int | None, sizes: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """A call on contiguous arrays that gives sizes; MISSED where no builtin takes it."""
+        """A call on contiguous arrays that gives sizes; MISSED where no builtin takes it, or they are new: whether index
+        arithmetic stays within 64 bits only Python says."""
         try:
+            if (*sizes.items(),) not in self._good:
+                return MISSED
             given = {self.size_names[n]: v for n, v in sizes.items()}
         except (AttributeError, KeyError, TypeError):
             return MISSED

@@ -92,30 +92,42 @@ def _errors() -> str:
     """The catalogue of errors: what `mistakes` provokes, with the messages as they are now."""
     sys.path.insert(0, str(DOCS))
     try:
-        from mistakes import examples, kernels
+        from mistakes import call_examples, calls, examples, kernels
     finally:
         sys.path.remove(str(DOCS))
     used = [k for k in vars(kernels).values() if isinstance(k, Kernel)]
     parts = [
-        "# What a schedule is refused for\n\n"
+        "# What schedules and calls are refused for\n\n"
         "Written by `docs/generate.py` from the examples in `docs/mistakes/`; change it there.\n\n"
-        "Every error is a `tw.ScheduleError` of one of the classes below. It names the place in the user's source, says\n"
+        "Every error of a schedule is a `tw.ScheduleError` of one of the classes below; those of calls, and of what is\n"
+        "made beside them, [follow](#calls). It names the place in the user's source, says\n"
         "what conflicts with what, and then, in the second line, what would be legal or what to try next; `error.code`\n"
-        "is stable. The schedule stays as it was before the directive. Machines add `capacity.exceeded`, calls\n"
-        "`bounds.schedule` (a promise of the schedule that a call breaks).\n\n"
+        "is stable. The schedule stays as it was before the directive. Machines add `capacity.exceeded`.\n\n"
         "The examples are about these kernels.\n",
         "```text\n" + "\n\n".join(map(str, used)) + "\n```\n",
     ]  # fmt: skip
     for kind in dict.fromkeys(CAUSES.values()):
         parts.append(f"## {kind.__name__}\n\n{cleandoc(getdoc(kind) or '')}\n")
-        parts += [_example(e) for e in sorted(examples(), key=lambda e: e.code) if CAUSES[e.code] is kind]
+        parts += [
+            _example(e, f"schedule.{e.code}")
+            for e in sorted(examples(), key=lambda e: e.code)
+            if CAUSES[e.code] is kind
+        ]
+    used = [k for k in vars(calls).values() if isinstance(k, Kernel) and k not in used]
+    parts.append(
+        "## Calls\n\nThese errors name the line of the call, then the kernel's; arrays that the call would have written\n"
+        "are as before. The examples are about the kernels above and these, with `a`, `b` and `x` arrays of f32 with\n"
+        "shapes (4, 8), (8, 40) and (6,); `panels()` is matmul with `layout B k j -> j//16 k j%16`.\n\n"
+        "```text\n" + "\n\n".join(map(str, used)) + "\n```\n"
+    )
+    parts += [_example(e, e.code) for e in call_examples()]
     return "\n".join(parts)
 
 
-def _example(e: Any) -> str:
+def _example(e: Any, code: str) -> str:
     error = e.error()
     said = _PLACES.sub("", f"{error.message}\n  {error.hint}")
-    return f"### schedule.{e.code}\n\n{e.cause}\n\n```text\n{e.source}\n```\n\n```text\n{said}\n```\n"
+    return f"### {code}\n\n{e.cause}\n\n```text\n{e.source}\n```\n\n```text\n{said}\n```\n"
 
 
 _PLACES = re.compile(r"\S*/(?=[\w.]+\.tw)")  # folders of files

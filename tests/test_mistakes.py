@@ -17,10 +17,10 @@ from tilewright.schedule.causes import CAUSES
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
-from mistakes import examples  # noqa: E402
+from mistakes import call_examples, examples  # noqa: E402
 
 sys.path.remove(str(ROOT / "docs"))
-EXAMPLES = examples()
+EXAMPLES, CALLS = examples(), call_examples()
 
 
 def refusals() -> Iterator[tuple[str, ast.Call]]:
@@ -72,6 +72,31 @@ def test_an_example_is_refused_as_it_says(example):
         assert line.strip() and (not asks or example.code in ("algorithm", "kind")), line
     else:
         assert place.file == "<text>" or place.file.endswith(".tw"), place
+
+
+@pytest.mark.parametrize("example", CALLS, ids=lambda e: e.code)
+def test_an_example_of_a_call_is_refused_as_it_says(example):
+    error = example.error()
+    assert error.code == example.code and error.message and error.hint and example.cause
+    assert Path(error.where[0].file).is_relative_to(ROOT / "docs" / "mistakes"), error.where
+
+
+def test_every_code_of_calls_has_an_example():
+    """Those of binding and of packed inputs are given without the room that they are of."""
+    found: set[str] = set()
+    for room in ("lang", "codegen", "api"):
+        for file in sorted((ROOT / room).rglob("*.py")):
+            text = file.read_text(encoding="utf-8")
+            found |= set(re.findall(r'"((?:argument|bounds|extern|export)\.[a-z-]+)"', text))
+            if file.name in ("binding.py", "prepack.py"):
+                found |= {
+                    f"argument.{c}" for c in re.findall(r'(?:bad\(\s*(?:self\.)?p,|_refused\()\s*"([a-z-]+)"', text)
+                }
+    assert found - {e.code for e in CALLS} == {
+        "export.extent",
+        "export.expression",
+    }  # of what no kernel of a few lines has
+    assert {e.code for e in CALLS} <= found
 
 
 INTERNAL = {"evaluate.value", "evaluate.load"}  # for those who call parts of ours by themselves
