@@ -7,6 +7,7 @@ General rules, none keyed to an operator's name:
 * where a part would be too narrow, without its vector axis or without the axis along which operands are reused, the
   consumer's loop is cut into strips, and it is computed in these;
 * the vector axis is the last axis of what is stored, or the reduction variable where the loads run along that;
+* some points of a pure definition are computed together where several of its vectors are the same for all of them;
 * a cheap pure definition that reads along one axis and writes along another has tiles, transposed in registers;
 * a reduction whose operands are reused gets a register tile; operands that lie across its vectors are packed;
 * a reduction along the vector axis runs in lanes, and in blocks whose partial sums combine pairwise;

@@ -25,6 +25,7 @@ _CHUNK = 1 << 15  # elements a task of a one-dimensional loop
 _ROWS = 128  # that are added up one by one, between two levels of pairwise combination
 _STRIP = 1024  # elements of a row that are added up together, row by row
 _VECTORS = 2  # of a row of a register tile
+_TOGETHER = 4  # points of a pure definition whose loads serve each other
 _ALONE = 4  # of a tile that is a single row
 
 
@@ -216,16 +217,34 @@ def _lanes_of(d: Definition, registers: Registers) -> int:
 
 
 def _pure(s: Schedule, address: str, d: Definition, threads: Threads, registers: Registers) -> None:
-    """Vectors along the last axis, threads over the first (of those that have loops: an update may fix an index)."""
+    """Vectors along the last axis, threads over the first (of those that have loops: an update may fix an index); some
+    points of the axis before it at once, where many vectors serve all of them."""
     loops = [v.attr for v in d.pure_vars]
     last = d.lhs[-1].attr if d.lhs[-1].op == "var" else None
     if threads.at_root and last is not None and loops == [last]:
         apply(s, "parallel", address, (last,), by=_CHUNK)
-        last = f"{last}_p"
-    else:
-        threads.share(s, address, [x for x in loops if x != last])
-    if last is not None:
+        apply(s, "vectorize", address, (f"{last}_p",), by=_lanes_of(d, registers))
+        return
+    others = [v for v in d.pure_vars if v.attr != last]
+    served = others[-1] if last is not None and len(others) > 1 and _serving(d, others[-1], d.lhs[-1]) else None
+    threads.share(s, address, [v.attr for v in others if v is not served])
+    if last is None:
+        return
+    if served is None or served in threads.single:
         apply(s, "vectorize", address, (last,), by=_lanes_of(d, registers))
+        return
+    u = served.attr
+    apply(s, "split", address, (u,), results=(f"{u}_o", f"{u}_t"), by=_TOGETHER)
+    apply(s, "split", address, (last,), results=(last, f"{last}_v"), by=_lanes_of(d, registers))
+    apply(s, "reorder", address, (f"{u}_o", last, f"{u}_t", f"{last}_v"))
+    apply(s, "unroll", address, (f"{u}_t",))
+    apply(s, "vectorize", address, (f"{last}_v",))
+
+
+def _serving(d: Definition, u: Node, vector: Node) -> bool:
+    """Whether enough of what is loaded in vectors is the same for all points along `u` to be worth keeping in registers."""
+    inside = [set(ir.postorder(n.args)) for n in ir.leaves(d.values, "load")]
+    return sum(vector in i and u not in i for i in inside) >= _TOGETHER
 
 
 def _crossing(d: Definition, b: Builder, registers: Registers) -> Node | None:

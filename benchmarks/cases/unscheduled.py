@@ -17,7 +17,8 @@ from benchmarks.harness import Case, Peer, Work
 
 M, N = tw.sizes("M N")
 prange = numba.njit(parallel=True)
-OF_EXPERT = {"conv_layer": 0.7}  # examples whose default schedule is asked for a share of the expert's speed
+# Examples whose default schedule is asked for a share of the expert's speed.
+OF_EXPERT = {"conv_layer": 0.7, "pointwise_conv": 0.7, "strided_conv": 0.7, "depthwise_conv": 0.7}
 BESIDE_EXPERT = ("attention", "decode_step", "fft", "resize", "tridiagonal")  # those that are shown
 
 
