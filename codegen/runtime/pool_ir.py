@@ -371,7 +371,11 @@ entry:
   %many = icmp sgt i64 %n, 1
   %worth = and i1 %several, %many
   br i1 %worth, label %claim, label %serial
-claim:
+claim:                                           ; loops inside of tasks only look
+  %taken = load atomic i32, ptr @pool.busy monotonic, align 4
+  %free = icmp eq i32 %taken, 0
+  br i1 %free, label %grab, label %serial
+grab:
   %swap = cmpxchg ptr @pool.busy, i32 0, i32 1 acquire monotonic
   %won = extractvalue { i32, i1 } %swap, 1
   br i1 %won, label %plan, label %serial
