@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import openblas
 from benchmarks.cases import entry
 from benchmarks.cases.data import every, example, judged, uniform
 from benchmarks.harness import Case, Peer, Work, peer
@@ -18,6 +19,7 @@ from benchmarks.harness import Case, Peer, Work, peer
 SIZES = (64, 128, 256, 512, 1024, 1031, 2048)
 SWEEP = (*range(1, 21), 31, 32, 33, 48, 63, 64, 65, 66, 67, 96, 100, 127, 128, 129, 200, 255, 256, 257, 300, 384, 500,
          511, 512, 513, 768, 1000, 1024, 1031)  # fmt: skip
+LARGE = 256  # sizes with other kernels of OpenBLAS beside: what a call costs from Python counts for nothing
 SCHEDULED = (512, 1024)  # sizes with a schedule in TVM beside
 SHAPES = ((1, 4096, 4096), (8, 1024, 1024), (100_000, 8, 8), (4096, 64, 64), (64, 64, 4096))  # M, N, K
 ORDERS = ("nt", "tn", "tt")  # which operands stand transposed
@@ -33,12 +35,23 @@ def _product(name: str, a: np.ndarray, b: np.ndarray, target: float | None) -> C
     rows = every(m)
     results: list[Callable[[], np.ndarray]] = [lambda: fast(a, b), lambda: a @ b]
     peers = [Peer("NumPy (OpenBLAS)", lambda: np.matmul(a, b, out=d), target)]
+    if m == n == k and n >= LARGE:
+        peers.append(_other_kernels(a, b, results))
     if m == n == k and n in SCHEDULED and dtype == np.float32:
         peers.append(peer("TVM, by hand", "tvm", partial(_tvm, a, b, results)))
     return Case(
         lambda: fast(a, b, out=c), tuple(peers), judged(kernel, results, rows, a[rows], b),
         Work(2.0 * m * n * k, f"f{dtype.itemsize * 8}", a.nbytes + b.nbytes, c.nbytes),
     )  # fmt: skip
+
+
+def _other_kernels(a: np.ndarray, b: np.ndarray, results: list[Callable[[], np.ndarray]]) -> Peer:
+    run = openblas.product(a, b, np.empty((a.shape[0], b.shape[1]), a.dtype))
+    name = "OpenBLAS, AVX2 kernels"
+    if run is None:
+        return Peer(name, None, None, "there is no such library here")
+    results.append(run)
+    return Peer(name, run)
 
 
 def _tvm(a: np.ndarray, b: np.ndarray, results: list[Callable[[], np.ndarray]]) -> Callable[[], Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks import harness, report
+from benchmarks import harness, openblas, report
 from benchmarks.__main__ import measured
 from benchmarks.cases import Entry
 from benchmarks.harness import Case, Failed, Peer, Skipped, Spread, from_json, in_turns, measure, result
@@ -188,3 +190,14 @@ def test_a_group_counts_peers_that_something_is_asked_of() -> None:
     one = result("", {"": [1.0], "asked": [2.0], "beside": [0.5]}, peers, 1)
     entries = [(Entry(n, "", run=lambda t, r: None, group="g"), one) for n in "ab"]
     assert next(report.groups(entries)).startswith("g: geometric mean 2.000 of 2")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_other_kernels_of_openblas_multiply(dtype: type, monkeypatch) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "as it was")
+    a, b = np.arange(35, dtype=dtype).reshape(5, 7), np.arange(21, dtype=dtype).reshape(7, 3)
+    run = openblas.product(a, b, np.empty((5, 3), dtype))
+    assert os.environ["OPENBLAS_CORETYPE"] == "as it was"
+    if run is None:
+        pytest.skip("NumPy has no OpenBLAS of its own")
+    np.testing.assert_array_equal(run(), a @ b)
