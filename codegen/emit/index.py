@@ -198,11 +198,7 @@ def scaled(r: Region, atom: Node, c: int) -> str:
     x = r.value(atom)[0]
     if c == 1:
         return x
-    key = ("scaled", r.key(atom), c)
-    found = r.find(key)
-    if found is None:
-        found = r.put(key, r.f.op(f"mul nsw i64 {x}, {c}"), False, r.shared.info(atom).buffers)
-    return found[0]
+    return r.shared_op(f"mul nsw i64 {x}, {c}", x)
 
 
 def uniform_sum(r: Region, terms: Terms) -> str | None:
@@ -221,7 +217,8 @@ def uniform_sum(r: Region, terms: Terms) -> str | None:
         acc = scaled(r, *terms[0])
         done = 1
     for i in range(done, len(terms)):
-        acc = r.f.op(f"add nsw i64 {acc}, {scaled(r, *terms[i])}")
+        x = scaled(r, *terms[i])
+        acc = r.shared_op(f"add nsw i64 {acc}, {x}", acc, x)
         r.put(terms[: i + 1], acc, False, r.buffers(a for a, _ in terms[: i + 1]))
     return acc
 
@@ -231,7 +228,7 @@ def uniform_value(r: Region, terms: Terms, const: int) -> str:
     acc = uniform_sum(r, terms)
     if acc is None:
         return str(const)
-    return r.f.op(f"add nsw i64 {acc}, {const}") if const else acc
+    return r.shared_op(f"add nsw i64 {acc}, {const}", acc) if const else acc
 
 
 def lane_vector(r: Region, a: Access) -> str:
@@ -279,11 +276,11 @@ def address(r: Region, b: Buffer, terms: Terms, const: int) -> str:
     if found is None:
         base, offset = r.pointer(b), uniform_sum(r, terms)
         if offset is not None:
-            base = r.f.op(f"getelementptr {element}, ptr {base}, i64 {offset}")
+            base = r.shared_op(f"getelementptr {element}, ptr {base}, i64 {offset}", base, offset)
         found = r.put(key, base, False, r.buffers(a for a, _ in terms))
     if not const:
         return found[0]
-    return r.shared_op(f"getelementptr {element}, ptr {found[0]}, i64 {const}")
+    return r.shared_op(f"getelementptr {element}, ptr {found[0]}, i64 {const}", found[0])
 
 
 def lane_addresses(r: Region, b: Buffer, a: Access) -> list[str]:

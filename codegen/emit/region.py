@@ -5,11 +5,14 @@ What it needs from the region around it (buffer pointers, loop variables, sizes,
 
 Values already computed are kept in a memo. Entries made in a loop body or a branch end with it. An entry that
 depends on loads carries the versions of the buffers it read and is void once one of them was written.
+
+Index arithmetic goes before the outermost loop that it does not change in, once for all that is inside: what LLVM would
+have to find and move otherwise takes it as long as all the rest of a tile's edges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,6 +99,11 @@ class Shared:
             near = {name for pair in self.aliases if b.name in pair for name in pair} | {b.name}
             self.related[b] = tuple(c for name in near for c in named.get(name, ()))
 
+    @property
+    def plain(self) -> bool:
+        """Whether the code does nothing besides computing: then instructions may leave loops."""
+        return not self.instrument and self.ledger is None and self.driver is None
+
     def distinct(self, b: Buffer) -> bool:
         """Whether nothing else points into the buffer."""
         return not any(b.name in pair and len(pair) > 1 for pair in self.aliases)
@@ -158,6 +166,14 @@ class Lanes:
     n: int
 
 
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A loop: instructions that go before it, and the keys of values that end where those do."""
+
+    lines: list[str]
+    undo: list[Any]
+
+
 class Region:
     """The function being emitted; see the module's text."""
 
@@ -175,6 +191,8 @@ class Region:
         self.code: str | None = None  # where an early return leaves its code
         self.memo: dict[Any, tuple[str, bool, tuple | None]] = {}
         self.undo: list[Any] = []
+        self.levels: list[Level] = []  # the loops around, outermost first
+        self.level_of: dict[str, int] = {}  # how many of them are around what an operand was made by
         self.by_lanes: dict[Any, dict[Any, Any]] = {}  # the memo at the end of vector loops, of instrumented kernels
         self.versions: dict[Buffer, int] = dict.fromkeys(shared.buffers, 0)
         self.env: dict[Node, Any] = dict(parent.env) if parent else {}
@@ -214,10 +232,43 @@ class Region:
         self.undo.append(key)
         return operand, varying
 
-    def shared_op(self, text: str) -> str:
-        """The result of an instruction without effects; the same one is not written twice where the first is known."""
-        found = self.find(text)
-        return found[0] if found else self.put(text, self.f.op(text))[0]
+    def invariant(self, key: Any, operands: Iterable[str], make: Callable[[], str]) -> str:
+        """The result of index arithmetic on scalars, which has no effects and depends on its operands alone. It goes before
+        the outermost loop that none of them is made in."""
+        found = self.find(key)
+        if found is not None:
+            return found[0]
+        inside = len(self.levels)
+        level = max((self.level_of.get(x, inside) for x in operands if x[0] == "%"), default=0)
+        lines = self.f.lines
+        mark = len(lines)
+        x = make()
+        if x[0] == "%" and len(lines) > mark:  # else it is one of the operands, or a constant
+            self.level_of[x] = level
+        if level >= inside:
+            return self.put(key, x)[0]
+        self.levels[level].lines.extend(lines[mark:])
+        del lines[mark:]
+        self.memo[key] = (x, False, None)
+        self.levels[level].undo.append(key)
+        return x
+
+    def shared_op(self, text: str, *operands: str) -> str:
+        """One instruction as an `invariant`."""
+        return self.invariant(text, operands, lambda: self.f.op(text))
+
+    @contextmanager
+    def loop(self, i: str, lines: list[str]) -> Iterator[None]:
+        """The body of a loop over `i`; `lines` go before it."""
+        if not self.shared.plain:
+            with self.scope():
+                yield
+            return
+        self.levels.append(Level(lines, self.undo))
+        self.level_of[i] = len(self.levels)
+        with self.scope():
+            yield
+        self.levels.pop()
 
     def value(self, n: Node) -> Value:
         """The value of a node that has been computed before."""
@@ -281,6 +332,7 @@ class Region:
         found = self.captures.get(key)
         if found is None:
             found = self.captures[key] = f"%c{len(self.captures)}"
+            self.level_of[found] = 0
         return found
 
     def leaf(self, n: Node) -> str:

@@ -172,6 +172,7 @@ def _serial(r: Region, s: For, trips: int | None) -> None:
 def _serial_loop(r: Region, s: For, trips: int | None, start: str, stop: str, emit_body: Callable[[], None]) -> None:
     f = r.f
     body, done = f.label(loop_label(s.var.attr)), f.label("done")
+    before_it, lines = f.hole(), list[str]()
     if trips is None:
         f.branch(f.op(f"icmp slt i64 {start}, {stop}"), body, done)
     else:
@@ -184,9 +185,10 @@ def _serial_loop(r: Region, s: For, trips: int | None, start: str, stop: str, em
     r.touch(written)
     outer_depth = r.depth.get(s.var)
     r.depth[s.var] = len(r.depth) + 1
-    with r.scope():
+    with r.loop(i, lines):
         r.put(r.key(s.var), i)
         emit_body()
+    f.lines[before_it] = "\n".join(lines)
     r.touch(written)
     if outer_depth is None:
         del r.depth[s.var]
@@ -367,6 +369,7 @@ def _on_stack(r: Region, b: Buffer, size: int, padded: int) -> Iterator[str]:
     """In the frame of the function, where LLVM can turn it into registers."""
     f = r.f
     p = r.pointers[b] = f.alloca(f"[{padded // b.dtype.bytes} x {memory_type(b.dtype)}]", 64)
+    r.level_of[p] = 0
     r.stack_bytes += padded
     for mark in ("start", "end"):
         f.declare(f"llvm.lifetime.{mark}.p0", "void", "ptr")
@@ -402,6 +405,7 @@ def _on_heap(r: Region, b: Buffer) -> Iterator[str]:
     leave(r, "1")
     f.begin(good)
     r.pointers[b] = p
+    r.level_of[p] = len(r.levels)
     hold(r, p)
     yield size
     r.held.pop()

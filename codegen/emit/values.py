@@ -137,7 +137,10 @@ def _operation(r: Region, m: Node) -> Value:
     args = [r.value(a) for a in m.args]
     last = _integer(args[-1][0]) if m.op in ("floordiv", "mod", "shl", "shr") else None
     if not any(v for _, v in args):
-        return ops.operation(r.f, m, 0, [x for x, _ in args], last), False
+        xs = [x for x, _ in args]
+        if m.dtype is index or (m.op in COMPARISONS and m.args[0].dtype is index):
+            return r.invariant((m.op, *xs), xs, lambda: ops.operation(r.f, m, 0, xs, last)), False
+        return ops.operation(r.f, m, 0, xs, last), False
     assert r.lanes is not None
     n = r.lanes.n
     if m.op == "select" and not args[0][1]:  # one condition for all lanes
