@@ -19,6 +19,7 @@ import llvmlite.binding as llvm
 from tilewright.codegen.objects import check_symbols
 from tilewright.codegen.one_lane import one_lane_stores_replaced, stores_masked_integers
 from tilewright.lang.errors import CompileError
+from tilewright.schedule.processor import host_features
 
 Level = Literal["none", "fast", "full"]
 
@@ -42,7 +43,8 @@ def _initialise() -> None:
 @functools.cache
 def host() -> Target:
     """This process's machine."""
-    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    features = ",".join(f"{'+' if there else '-'}{name}" for name, there in sorted(host_features().items()))
+    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
 
 
 def versions() -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.schedule.processor import host_features
+
 
 @dataclass(frozen=True, slots=True)
 class Registers:
@@ -15,7 +17,5 @@ class Registers:
 
 def host_registers() -> Registers:
     """Those of this processor: 32 of 64 bytes with AVX-512, else 16 of 32."""
-    from llvmlite import binding
-
-    wide = binding.get_host_cpu_features().get("avx512f", False)
+    wide = host_features().get("avx512f", False)
     return Registers(64, 32) if wide else Registers(32, 16)

@@ -24,6 +24,7 @@ from tilewright.codegen.emit.values import prepare, value
 from tilewright.codegen.loops import For, Store
 from tilewright.lang.ir import Node
 from tilewright.lang.types import i32
+from tilewright.schedule.processor import host_features, is_x86
 
 _MULTIPLY = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 # Of every byte the bit that makes a u8 of an i8, which is then larger by 128, and the other way round.
@@ -40,11 +41,9 @@ class Host:
 
 @functools.cache
 def _host() -> Host:
-    from llvmlite import binding
-
-    if not binding.get_process_triple().startswith(("x86_64", "i386", "i686")):
+    if not is_x86():
         return Host(frozenset(), frozenset())
-    has = binding.get_host_cpu_features()
+    has = host_features()
     wide = has.get("avx512bw", False)
     multiplies = {4} | ({8} if has.get("avx2") else set()) | ({16} if wide else set())
     short = {4, 8} if has.get("avxvnni") or (has.get("avx512vnni") and has.get("avx512vl")) else set()

@@ -16,6 +16,7 @@ from tilewright.codegen.emit.region import Region
 from tilewright.codegen.loops import Buffer
 from tilewright.lang.intervals import bounds
 from tilewright.lang.ir import Node, is_const
+from tilewright.schedule.processor import host_features, is_x86
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,9 @@ class Table:
 @functools.cache
 def _permutations() -> dict[str, tuple[int, str]]:
     """By LLVM's type of the elements: how many a register holds, and the instruction. Indices are as wide as elements."""
-    from llvmlite import binding
-
-    if not binding.get_process_triple().startswith(("x86_64", "i386", "i686")):
+    if not is_x86():
         return {}
-    has = binding.get_host_cpu_features()
+    has = host_features()
     if has.get("avx512f"):
         names = {"float": (16, "sf"), "i32": (16, "si"), "double": (8, "df"), "i64": (8, "di")}
         return {t: (n, f"llvm.x86.avx512.permvar.{kind}.512") for t, (n, kind) in names.items()}

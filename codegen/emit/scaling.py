@@ -10,6 +10,7 @@ import functools
 from tilewright.codegen.emit.builder import Function, shaped, value_type
 from tilewright.lang.ir import Node
 from tilewright.lang.types import DType
+from tilewright.schedule.processor import host_features, is_x86
 
 _KINDS = {"float": "ps", "double": "pd"}
 _CURRENT_ROUNDING = 4
@@ -18,11 +19,9 @@ _CURRENT_ROUNDING = 4
 @functools.cache
 def _widths() -> tuple[int, ...]:
     """Bits of the registers that the instruction takes, ascending; none where the processor does not have it."""
-    from llvmlite import binding
-
-    if not binding.get_process_triple().startswith(("x86_64", "i386", "i686")):
+    if not is_x86():
         return ()
-    has = binding.get_host_cpu_features()
+    has = host_features()
     return (128, 256, 512) if has.get("avx512f") and has.get("avx512vl") else ()
 
 
