@@ -2,8 +2,8 @@
 
 What stands in another order (`a.T` of NumPy) is read in squares that are transposed in registers. Where one side is so
 short that packing the other would cost more than the product, nothing is packed but the short side, and nothing at all
-where B is small. Every form adds up
-an element in the order of `k`, so that all of them give the same bits.
+where B is small. One row of a product with transposed B is dot products, in the lanes of vectors; every other form adds
+up an element in the order of `k`, so that they give the same bits.
 """
 
 from __future__ import annotations
@@ -68,12 +68,20 @@ def few_rows(s, C, rows, depth, vectors):
 
 
 def short_forms(s, C):
-    """Forms for few rows (of B as it stands, and transposed), for few columns, in a vector, and for a small B."""
+    """Forms for few rows (of B as it stands, and transposed), for few columns of a transposed B, and for a small B or so
+    few tiles of rows that packing B does not pay."""
     for form, rows, vectors in (("one_row", 1, 4), ("few_rows", FEW, 2)):
         stream = C.specialize(f"(M <= {rows}) & (stride(B, 1) == 1)", form)
         few_rows(s, stream, rows, 8, vectors)
         stream.reorder("io", "ko", "jo", "ki", "ii", "jv", "jl").unroll("ki")
         s.cache_write("C", at=f"{stream.stage}.jo", memory="reg")
+
+    dots = C.specialize("(M <= 1) & (stride(B, 0) == 1)", "one_row_of_columns")
+    dots.split("j", "jo", "ji", FEW).vectorize("k", VECTOR)
+    s["C_k_v"].compute_at(f"{dots.stage}.jo")
+    lanes = s["C_k_v.update[0]"].split("j", "jr", "ji", FEW).split("k", "ko", "ki", 4)
+    lanes.reorder("jr", "ko", "ki", "ji", "k_v").unroll("ki").unroll("ji")
+    s.cache_write("C_k_v", at="C_k_v.update[0].jr", memory="reg")
 
     turn = C.specialize(f"(M <= {FEW}) & (stride(B, 0) == 1)", "few_rows_of_columns")
     few_rows(s, turn, FEW, VECTOR, 1)
@@ -81,7 +89,7 @@ def short_forms(s, C):
     transposed(s.cache_read("B", at=f"{turn.stage}.ko", name="square", layout="k j -> k j"))
     s.cache_write("C", at=f"{turn.stage}.jo", memory="reg")
 
-    narrow = C.specialize(f"N <= {VECTOR}", "few_columns")
+    narrow = C.specialize(f"(N <= {VECTOR}) & (stride(B, 0) == 1)", "few_columns")
     narrow.split("i", "io", "ii", 8).split("j", "jo", "jl", VECTOR).split("k", "ko", "ki", 8)
     narrow.reorder("jo", "io", "ko", "ki", "ii", "jl").unroll("ki").unroll("ii").vectorize("jl").partition(
         "jo", "never"
@@ -89,7 +97,8 @@ def short_forms(s, C):
     s.cache_read("B", at=f"{narrow.stage}.jo", name="column", layout="k j -> k j")
     s.cache_write("C", at=f"{narrow.stage}.io", memory="reg")
 
-    whole = C.specialize(f"(K * N <= {SMALL}) & (stride(B, 1) == 1)", "small")
+    few = f"(K * N <= {SMALL}) | ((M <= {4 * ROWS}) & (K * N <= {8 * SMALL}))"
+    whole = C.specialize(f"({few}) & (stride(B, 1) == 1)", "small")
     whole.split("i", "io", "ii", ROWS).split("j", "jo", "jt", COLUMNS).split("jt", "jv", "jl", VECTOR)
     whole.split("k", "ko", "ki", 4).reorder("jo", "io", "ko", "ki", "ii", "jv", "jl")
     whole.parallel("jo").unroll("ki").unroll("ii").unroll("jv").vectorize("jl")
@@ -133,11 +142,12 @@ def check_forms(
     orders=("nn", "nt", "tn", "tt"),
     shapes=((61, 70, 35), (1, 100, 35), (FEW - 3, 100, 35), (61, VECTOR - 3, 35), (13, 17 * COLUMNS, 18 * COLUMNS)),
 ):
-    """Every form on matrices in every order: the same bits as the default schedule."""
+    """Every form on matrices in every order, of numbers whose sums are exact: the same bits as the default schedule."""
     plain, fast = gemm.compile(), gemm.compile(expert())
     for shape in shapes:
         for order in orders:
-            np.testing.assert_array_equal(fast(*inputs(*shape, order)), plain(*inputs(*shape)))
+            a, b, c, d = (np.rint(4 * x) for x in (*inputs(*shape, order), *inputs(*shape)))
+            np.testing.assert_array_equal(fast(a, b), plain(c, d))
 
 
 if __name__ == "__main__":
