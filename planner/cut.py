@@ -48,7 +48,8 @@ class Part:
 
 
 def cut(whole: Pipeline, funcs: Iterable[Func], wanted: Sequence[Func]) -> Part:
-    """The `funcs` as a pipeline that computes those of `wanted`, each over the region that the whole needs of it.
+    """The `funcs` (producers first) as a pipeline that computes those of `wanted`, each over the region that the whole
+    needs of it.
 
     What they read of other Funcs is an input. An `inout` among them is a parameter that is written in place; one that
     is only read is an input. A Func may belong to several parts, which then compute it each.
@@ -62,12 +63,12 @@ class _Cutter:
     def __init__(self, whole: Pipeline, funcs: Iterable[Func]):
         self.whole, self.regions = whole, required(whole).funcs
         self.names: dict[str, str] = {}
+        self.numbers: dict[str, int] = {}
         self.sources: dict[Source, Array | InoutFunc | ScalarParam] = {}  # parameters, in the order of their first use
         self.memo: dict[Node, Node] = {}
         self.rvars: dict[Node, Node] = {}
         self.domains: dict[Domain, Domain] = {}
-        inside = set(funcs)
-        self.funcs = {f: self._standing_for(f) for f in whole.funcs if f in inside}
+        self.funcs = {f: self._standing_for(f) for f in funcs}
 
     def part(self, wanted: Sequence[Func]) -> Part:
         for f, new in self.funcs.items():
@@ -90,9 +91,10 @@ class _Cutter:
 
     def _named(self, name: str, base: str) -> str:
         """A name like `base` for what is called `name` in the whole."""
-        found, k = base, 1
+        found = base
         while found in self.names:
-            found, k = f"{base}_{k}", k + 1
+            self.numbers[base] = k = self.numbers.get(base, 0) + 1
+            found = f"{base}_{k}"
         self.names[found] = name
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,8 +15,7 @@ from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.values import Env
 from tilewright.planner.measure import Work, measure
 from tilewright.planner.model import Model
-from tilewright.schedule.inline import Body, effective
-from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.inline import Body, written_out
 
 Axes = Mapping[
     int, int | str
@@ -26,11 +25,12 @@ Axes = Mapping[
 @dataclass(frozen=True)
 class Graph:
     """A pipeline at given sizes. `kept` are the Funcs that are stored somewhere, producers first; `inlined` are computed
-    where they are used, in the `bodies` of those."""
+    where they are used, in the `bodies` of those. `computing` has the cycles of each Func's operations."""
 
     pipeline: Pipeline
     sizes: Env
     works: Mapping[Func, Work]
+    computing: Mapping[Func, float]
     kept: tuple[Func, ...]
     inlined: tuple[Func, ...]
     bodies: Mapping[Func, tuple[Body, ...]]
@@ -69,6 +69,21 @@ class Graph:
         """The bytes of what is read of a tensor."""
         return self._read[t]
 
+    @cached_property
+    def _number(self) -> dict[Func, int]:
+        return {f: k for k, f in enumerate(self.pipeline.funcs)}
+
+    def with_inlined(self, funcs: Iterable[Func]) -> list[Func]:
+        """Kept Funcs with what is inlined into them, producers first."""
+        needed, todo = set(funcs), list(funcs)
+        while todo:
+            for d in todo.pop().definitions:
+                for n in ir.leaves(d.roots, "load"):
+                    if n.attr[0] not in needed and n.attr[0] in self._number and n.attr[0] not in self.bodies:
+                        needed.add(n.attr[0])
+                        todo.append(n.attr[0])
+        return sorted(needed, key=self._number.__getitem__)
+
     @property
     def results(self) -> frozenset[Func]:
         """What has to be stored whole: outputs, and what is updated in place."""
@@ -99,21 +114,22 @@ def _met(load: Node, body: Body) -> Axes:
 def make_graph(p: Pipeline, sizes: Env, model: Model) -> Graph:
     """Inline what costs less to compute again than to store and to read, and look at the rest."""
     works = measure(p, sizes)
-    inlined, outputs = _inlined(p, works, model), {o.func for o in p.outputs}
-    s = Schedule(p)
+    computing = {f: model.computing(w.operations) for f, w in works.items()}
+    inlined = _inlined(p, works, computing, model)
+    part: dict[Func, Body] = dict.fromkeys(inlined)  # type: ignore[arg-type]
+    bodies: dict[Func, tuple[Body, ...]] = {}
     for f in p.funcs:
-        if f in inlined:
-            s[f.name].compute_inline()
-        elif f not in outputs and not isinstance(f, InoutFunc):
-            s[f.name].compute_root()
-    bodies: dict[Func, list[Body]] = {}
-    for (name, _), body in effective(s.state, "contract").items():
-        bodies.setdefault(p.func(name), []).append(body)
-    kept = tuple(f for f in p.funcs if f not in set(inlined))
-    return Graph(p, sizes, works, kept, inlined, {f: tuple(b) for f, b in bodies.items()})
+        found = tuple(written_out(d, part) for d in f.definitions)
+        if f in part:
+            (part[f],) = found
+        else:
+            bodies[f] = found
+    return Graph(p, sizes, works, computing, tuple(bodies), inlined, bodies)
 
 
-def _inlined(p: Pipeline, works: Mapping[Func, Work], model: Model) -> tuple[Func, ...]:
+def _inlined(
+    p: Pipeline, works: Mapping[Func, Work], computing: Mapping[Func, float], model: Model
+) -> tuple[Func, ...]:
     """Funcs whose values are computed where they are used, producers first.
 
     Computing them again, and reading what they read, is held against storing and reading them.
@@ -126,7 +142,7 @@ def _inlined(p: Pipeline, works: Mapping[Func, Work], model: Model) -> tuple[Fun
         inlined = f.init is not None and not f.updates and f not in outputs and of_definition(f.init) is None
         if inlined:
             times, read = evaluations[f] / max(1, work.elements), sum(work.reads.values())
-            again = (times - 1) * (model.computing(work.operations) + model.moving(read, work.bytes))
+            again = (times - 1) * (computing[f] + model.moving(read, work.bytes))
             inlined = again <= model.moving(
                 (2 + times) * work.bytes, work.bytes
             )  # stored (a line is read first), and read

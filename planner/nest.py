@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.lang.func import Func
 from tilewright.planner.cut import Part, cut
 from tilewright.planner.graph import Graph
 from tilewright.planner.regions import BLOCKS, Region
@@ -12,19 +11,7 @@ from tilewright.schedule.schedule import Schedule
 
 def part_of(g: Graph, region: Region) -> Part:
     """A region as a pipeline of its own, with what is inlined into its members."""
-    needed, todo = set(region.members), list(region.members)
-    while todo:
-        for f in _read_by(todo.pop()):
-            if f in g.inlined and f not in needed:
-                needed.add(f)
-                todo.append(f)
-    return cut(g.pipeline, [f for f in g.pipeline.funcs if f in needed], [region.root])
-
-
-def _read_by(f: Func) -> set[Func]:
-    from tilewright.lang import ir
-
-    return {n.attr[0] for d in f.definitions for n in ir.leaves(d.roots, "load") if isinstance(n.attr[0], Func)}
+    return cut(g.pipeline, g.with_inlined(region.members), [region.root])
 
 
 def schedule_region(region: Region, part: Part) -> Schedule:

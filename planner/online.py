@@ -51,13 +51,13 @@ def _follow(g: Graph, members: tuple[Func, ...], group: tuple[Func, ...]) -> boo
 
 
 def _allowed(g: Graph, members: tuple[Func, ...], group: tuple[Func, ...], over: str) -> bool:
-    """Whether the directive accepts the group: it is tried on the members alone."""
-    key = (members, group, over)
+    """Whether the directive accepts the group: it is tried on the members alone, once for equal layers."""
+    part = cut(g.pipeline, g.with_inlined(members), [members[-1]])
+    own = {whole: name for name, whole in part.names.items()}
+    key = part.pipeline.digest, tuple(own[f.name] for f in group), over
     if key not in g.tried:
-        part = cut(g.pipeline, (*members, *g.inlined), [members[-1]])
-        names = {whole: own for own, whole in part.names.items()}
         try:
-            Schedule(part.pipeline).online([names[f.name] for f in group], over=over, block=16)
+            Schedule(part.pipeline).online(key[1], over=over, block=16)
             g.tried[key] = True
         except ScheduleError:
             g.tried[key] = False

@@ -104,14 +104,19 @@ def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int]) -> Plan:
     model = Model(machine)
     g = make_graph(p, sizes, model)
     regions = form_regions(g, model)
-    steps = {r.root.name: _step(g, r) for r in regions}
+    schedules: dict[tuple, Schedule] = {}
+    steps = {r.root.name: _step(g, r, schedules) for r in regions}
     order = least_memory([_task(g, steps[r.root.name]) for r in regions], {o.func.name for o in p.outputs})
     return Plan(p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order)
 
 
-def _step(g: Graph, region: Region) -> Step:
+def _step(g: Graph, region: Region, schedules: dict[tuple, Schedule]) -> Step:
+    """A region as a step; equal parts in equal tiles have one schedule."""
     part = part_of(g, region)
-    return Step(region, part, schedule_region(region, part))
+    key = part.pipeline.digest, region.tile
+    if key not in schedules:
+        schedules[key] = schedule_region(region, part)
+    return Step(region, part, schedules[key])
 
 
 def _task(g: Graph, step: Step) -> Task:

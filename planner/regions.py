@@ -78,16 +78,31 @@ def form_regions(g: Graph, model: Model) -> tuple[Region, ...]:
 
 
 def _best(g: Graph, model: Model, members: tuple[Func, ...]) -> Region:
-    """The region of these Funcs with the tile that makes it fastest, the largest of several."""
+    """The region of these Funcs with the tile that makes it fastest, the largest of several. Equal layers are looked at
+    once."""
     group = find_group(g, members)
     runs = _runs(g, members, group)
-    found = Region(members, runs, Tile(), math.inf)
-    for tile in _tiles(g, members, group):
-        region = Region(members, runs, tile, 0.0, group if tile.block else None)
-        region = replace(region, cycles=_cycles(g, model, region))
-        if region.cycles < found.cycles:
-            found = region
-    return found
+    found = Region(members, runs, Tile(), math.inf, group)
+    key = _outline(g, found)
+    if key not in g.tried:
+        for tile in _tiles(g, members, group):
+            cycles = _cycles(g, model, found, tile)
+            if cycles < found.cycles:
+                found = replace(found, tile=tile, cycles=cycles)
+        g.tried[key] = found.tile, found.cycles
+    tile, cycles = g.tried[key]
+    return replace(found, tile=tile, cycles=cycles, group=group if tile.block else None)
+
+
+def _outline(g: Graph, region: Region) -> tuple:
+    """All that the time of a region goes by."""
+    inside = {f: g.works[f] for f in region.members}
+    tensors = [
+        (t in inside, tuple(runs.items()), inside[t].bytes if t in inside else g.read(t))  # type: ignore[index]
+        for t, runs in region.runs.items()
+    ]
+    works = [(w.extents, g.computing[f]) for f, w in inside.items()]
+    return tuple(works), tuple(tensors), None if region.group is None else region.group.domain
 
 
 def _tiles(g: Graph, members: tuple[Func, ...], group: Group | None) -> Iterator[Tile]:
@@ -118,9 +133,9 @@ def _runs(g: Graph, members: tuple[Func, ...], group: Group | None) -> dict[Tens
     return found
 
 
-def _cycles(g: Graph, model: Model, region: Region) -> float:
+def _cycles(g: Graph, model: Model, region: Region, tile: Tile) -> float:
     """What a region takes: its arithmetic and its traffic. They overlap in part; regions are ranked by their sum."""
-    tile, inside = region.tile, set(region.members)
+    inside = set(region.members)
     extents = g.works[region.root].extents
     parts = {a: extents[a] for a in range(tile.alone)}
     if tile.axis is not None:
@@ -154,7 +169,7 @@ def _cycles(g: Graph, model: Model, region: Region) -> float:
             return near
         return model.holding(sizes[t] / math.prod(n for a, n in parts.items() if a in region.runs[t] and a != BLOCKS))
 
-    computing = sum(model.computing(g.works[f].operations) * repeats(f) for f in region.members)
+    computing = sum(g.computing[f] * repeats(f) for f in region.members)
     moving = 0.0
     for t, size in sizes.items():
         home = model.holding(size)

@@ -9,7 +9,7 @@ from functools import cached_property
 from tilewright.lang import ir
 from tilewright.lang.contract import contract
 from tilewright.lang.errors import Location
-from tilewright.lang.func import Func
+from tilewright.lang.func import Definition, Func
 from tilewright.lang.ir import Node
 from tilewright.lang.symbols import Domain
 from tilewright.schedule.state import Key, State
@@ -60,15 +60,19 @@ def effective(state: State, mode: str) -> Mapping[Key, Body]:
         fs = state.funcs[name]
         for stage in state.variants_of(name):
             d = stage.definition
-            roots = d.roots if mode == "strict" else contract(d.roots)
-            roots = _substitute(roots, inlined)
-            a, b = len(d.lhs), len(d.lhs) + len(d.values)
-            body = Body(d.func, d.number, tuple(roots[:a]), tuple(roots[a:b]), d.rdom, tuple(roots[b:]), d.location)
+            body = written_out(d, inlined, mode)
             if fs.compute.kind == "inline":
                 inlined[d.func] = body
             else:
                 out[stage.key] = body
     return out
+
+
+def written_out(d: Definition, inlined: Mapping[Func, Body], mode: str = "contract") -> Body:
+    """A definition with the Funcs of `inlined` substituted by their bodies."""
+    roots = _substitute(d.roots if mode == "strict" else contract(d.roots), inlined)
+    a, b = len(d.lhs), len(d.lhs) + len(d.values)
+    return Body(d.func, d.number, tuple(roots[:a]), tuple(roots[a:b]), d.rdom, tuple(roots[b:]), d.location)
 
 
 def _substitute(roots: tuple[Node, ...], inlined: Mapping[Func, Body]) -> tuple[Node, ...]:
