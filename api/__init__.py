@@ -43,7 +43,7 @@ from tilewright.lang.expr import (
 from tilewright.lang.expr import abs_ as abs
 from tilewright.lang.extern import Extern, extern
 from tilewright.lang.extern_stage import ExternStage, extern_stage
-from tilewright.lang.func import Func, const, func
+from tilewright.lang.func import Func, func
 from tilewright.lang.math import (
     atan2,
     cos,
@@ -69,6 +69,7 @@ from tilewright.lang.reduce import min_ as min
 from tilewright.lang.reduce import prod_ as prod
 from tilewright.lang.reduce import sum_ as sum
 from tilewright.lang.symbols import RDom, Var, rdom, scope, sizes, vars
+from tilewright.lang.tensors import const
 from tilewright.lang.trace import inout
 from tilewright.lang.types import (
     bf16,

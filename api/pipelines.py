@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.kernels import Kernel, from_pipeline
-from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import ScalarParam, make_pipeline
 from tilewright.lang.symbols import bad, to_index
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import ArraySpec, DType
 
 

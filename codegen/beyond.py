@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from tilewright.codegen.places import ONE, Key, Place
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Tensor
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.tensors import Tensor
 from tilewright.lang.types import bool_, index
 from tilewright.schedule.nest import Assign, Guard, LoopNode, NestNode, Sequence, Storage
 from tilewright.schedule.prove import Facts

@@ -33,10 +33,10 @@ from tilewright.codegen import loops as L
 from tilewright.codegen.iterations import Rows, Situation, TooManyError, UnknownValueError
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import CoverageError
-from tilewright.lang.func import Array
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.tensors import Array
 from tilewright.lang.values import index_value
 from tilewright.schedule import nest as N
 

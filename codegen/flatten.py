@@ -25,10 +25,11 @@ from tilewright.codegen.transfers import copied
 from tilewright.lang import ir, simplify
 from tilewright.lang.assumptions import assumptions, broken
 from tilewright.lang.errors import CompileError, Location
-from tilewright.lang.func import Func, Tensor
+from tilewright.lang.func import Func
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.tensors import Tensor
 from tilewright.lang.types import bool_, i64, index
 from tilewright.schedule.nest import (
     Allocation,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang.errors import ArgumentError
-from tilewright.lang.func import Array
 from tilewright.lang.ir import integer
 from tilewright.lang.pipeline import Output, Pipeline
+from tilewright.lang.tensors import Array
 from tilewright.lang.values import index_value
 from tilewright.schedule.layout import IndexMap
 

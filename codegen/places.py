@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from tilewright.codegen import loops as L
 from tilewright.codegen.interface import CONTIGUOUS, UNIT
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Tensor
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.tensors import Tensor
 from tilewright.lang.types import index
 from tilewright.schedule.externs import steps
 from tilewright.schedule.nest import Storage

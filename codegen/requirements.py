@@ -6,10 +6,11 @@ They are the checks of `lang.binding` once more, for the calls that never enter 
 from __future__ import annotations
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.func import InoutFunc
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.regions import required
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import bool_
 
 ZERO = integer(0)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from tilewright.codegen import loops as L
 from tilewright.codegen.places import ONE, Place, strides_of
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Tensor
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.tensors import Tensor
 from tilewright.lang.types import DType
 from tilewright.schedule import nest as N
 

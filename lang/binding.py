@@ -11,9 +11,10 @@ import numpy as np
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.extents import check_inputs, check_outputs
-from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import Pipeline, ScalarParam
 from tilewright.lang.ranges import check_ranges
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import DType, index
 from tilewright.lang.values import Env, index_value
 

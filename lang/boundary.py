@@ -11,8 +11,9 @@ from typing import Any
 
 from tilewright.lang import expr
 from tilewright.lang.expr import Expr, to_node, wrap
-from tilewright.lang.func import Array, Func, InoutFunc, automatic
+from tilewright.lang.func import Func, InoutFunc, automatic
 from tilewright.lang.symbols import Var, bad
+from tilewright.lang.tensors import Array
 
 Range = tuple[Expr, Expr]  # start, stop
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from tilewright.lang import ir
 from tilewright.lang.errors import BoundsError
-from tilewright.lang.func import Array, Definition, Func, InoutFunc
+from tilewright.lang.func import Definition, Func, InoutFunc
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Output, Pipeline
 from tilewright.lang.regions import Box, Regions, Use, required
+from tilewright.lang.tensors import Array
 from tilewright.lang.values import Env, index_values
 
 Span = tuple[tuple[int, int], ...]  # (start, stop) an axis; start == stop where the axis is empty

@@ -72,7 +72,7 @@ class StageCall:
 
     def nodes(self) -> tuple[Node, ...]:
         """The arguments as nodes: loads, whose indices may be spans, and scalars."""
-        from tilewright.lang.func import Box
+        from tilewright.lang.tensors import Box
 
         out: list[Node] = []
         for k, a in enumerate(self.arguments):

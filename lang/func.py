@@ -1,167 +1,19 @@
-"""Funcs and their definitions, and what else is read by index: input arrays and tables."""
+"""Funcs, their definitions and updates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any
 
 from tilewright.lang import ir, types
-from tilewright.lang.errors import Location, SymbolicUseError, TilewrightError, user_location
-from tilewright.lang.expr import Expr, Symbolic, cast_node, fail, is_literal, to_node, type_name, wrap
+from tilewright.lang.errors import Location, TilewrightError, user_location
+from tilewright.lang.expr import Expr, cast_node, fail, is_literal, to_node, type_name, wrap
 from tilewright.lang.extern_stage import StageCall
 from tilewright.lang.ir import Node
-from tilewright.lang.symbols import Domain, Var, automatic_name, bad, check_name, given_name, to_index
+from tilewright.lang.symbols import Domain, Var, automatic_name, bad, given_name, to_index
+from tilewright.lang.tensors import Array, Tensor, as_indexed, axes_of
 from tilewright.lang.types import DType, as_dtype, index
-
-# Tensors --------------------------------------------------------------------------------------------------------
-
-
-def _axes(rank: int) -> str:
-    return f"{rank} ax{'i' if rank == 1 else 'e'}s"
-
-
-def _as_indexed(name: str, rank: int) -> str:
-    return f"index it as {name}[{', '.join(f'i{k}' for k in range(rank)) or '()'}]"
-
-
-class Tensor(Symbolic):
-    """What is read by index: an input array, a table or a Func."""
-
-    name: str
-
-    def _unindexed(self, *others: Any) -> NoReturn:
-        raise SymbolicUseError(
-            f"arithmetic on all of {self.name} at once", where=user_location(),
-            hint=f"say it for one element: {self.name}[i]",
-        )  # fmt: skip
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unindexed
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _unindexed
-    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _unindexed
-    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _unindexed
-    __neg__ = __pos__ = __abs__ = __invert__ = __lt__ = __le__ = __gt__ = __ge__ = _unindexed
-
-    @property
-    def box(self) -> Boxes:
-        """What a stage of the user's reads (`tw.extern_stage`): `A.box[i - 1 : i + 2, :]`, an index or a slice an axis."""
-        return Boxes(self)
-
-    def _load(self, where: tuple, rank: int, dtype: DType, component: int = 0) -> Node:
-        found = where if isinstance(where, tuple) else (where,)
-        if any(i is Ellipsis or isinstance(i, slice) for i in found):
-            raise bad(f"{self.name} is sliced here", "slice", "index it with one expression an axis")
-        if len(found) != rank:
-            hint = _as_indexed(self.name, rank)
-            raise bad(f"{self.name} has {_axes(rank)} and is indexed with {len(found)}", "rank", hint)
-        args = tuple(to_index(i, f"index {k} of {self.name}") for k, i in enumerate(found))
-        return ir.node("load", dtype.compute, args, (self, component))
-
-
-class Boxes:
-    """What `A.box` gives: index it."""
-
-    __slots__ = ("tensor",)
-
-    def __init__(self, tensor: Tensor):
-        self.tensor = tensor
-
-    def __getitem__(self, where: Any) -> Box:
-        t = self.tensor
-        found = where if isinstance(where, tuple) else (where,)
-        array = t.inout if isinstance(t, Func) else t
-        if isinstance(t, Func):
-            t.require_defined()
-            if t.open_type is not None:
-                t.close_type(t.open_type)
-            t.used = True
-        rank = t.rank if isinstance(t, Func) else array.ndim  # type: ignore[union-attr]
-        if len(found) != rank:
-            raise bad(f"{t.name} has {_axes(rank)} and a box of it {len(found)}", "rank",
-                      f"write it as {t.name}.box[{', '.join(['start:stop'] * rank) or '()'}]")  # fmt: skip
-        ends = [None] * rank if array is None else array.extents  # type: ignore[union-attr]
-        return Box(t, tuple(_box_axis(t, k, i, ends[k]) for k, i in enumerate(found)))
-
-
-@dataclass(frozen=True, eq=False)
-class Box:
-    """A box of a tensor that a stage of the user's reads; `indices` are index nodes, `span` nodes where it is a slice."""
-
-    tensor: Tensor
-    indices: tuple[Node, ...]
-
-    def loads(self) -> tuple[Node, ...]:
-        """One load node a component."""
-        types_ = getattr(self.tensor, "dtypes", None) or (self.tensor.dtype,)  # type: ignore[attr-defined]
-        return tuple(ir.node("load", t.compute, self.indices, (self.tensor, k)) for k, t in enumerate(types_))
-
-
-def _box_axis(t: Tensor, k: int, i: Any, extent: Node | None) -> Node:
-    if isinstance(i, slice):
-        stop = extent if i.stop is None else i.stop
-        if i.step is not None or stop is None:
-            what = "a step" if i.step is not None else "no stop"
-            raise bad(f"axis {k} of a box of {t.name} has {what}", "stage-box", "write start:stop; there are no steps")
-        ends = (to_index(0 if i.start is None else i.start, "start"),
-                stop if isinstance(stop, Node) else to_index(stop, "stop"))  # fmt: skip
-        made = ir.node("span", index, ends)
-    else:
-        made = to_index(i, f"index {k} of a box of {t.name}")
-    if any(n.op in ("load", "rvar", "assume") for n in ir.postorder((made,))):
-        raise bad(f"axis {k} of a box of {t.name} is {made!r}", "stage-box",
-                  "its ends are made of Vars, sizes, scalars and numbers")  # fmt: skip
-    return made
-
-
-class Array(Tensor):
-    """An input: element type, one extent (an index node) an axis."""
-
-    def __init__(self, name: str, dtype: DType, extents: tuple[Node, ...]):
-        self.name, self.dtype, self.extents = name, dtype, extents
-
-    def __repr__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(repr, self.extents))}]"
-
-    __hash__ = object.__hash__
-
-    @property
-    def ndim(self) -> int:
-        return len(self.extents)
-
-    @property
-    def shape(self) -> tuple[Expr, ...]:
-        """The extents as expressions."""
-        return tuple(wrap(e) for e in self.extents)
-
-    def __getitem__(self, where: Any) -> Expr:
-        return wrap(self._load(where, self.ndim, self.dtype))
-
-    def __setitem__(self, where: Any, value: Any) -> NoReturn:
-        raise bad(
-            f"{self.name} is an input and is given a value", "input",
-            f"define a Func, or let it be written: {self.name}: tw.inout(tw.{self.dtype}[...])",
-        )  # fmt: skip
-
-
-class Table(Array):
-    """A constant array that the kernel refers to; its content is part of the algorithm, never of the code."""
-
-    def __init__(self, name: str, values: np.ndarray):
-        t = types.from_numpy(values.dtype)
-        if t is None:
-            raise bad(f"a table of {values.dtype}", "table-type", "known types: " + ", ".join(types.DTYPES))
-        super().__init__(name, t, tuple(ir.integer(n) for n in values.shape))
-        self.values = values
-
-
-def const(array: Any, name: str = "table") -> Table:
-    """A constant table, passed by reference: `w = tw.const(np.array([1, 2, 1], np.float32))`, read as `w[k]`."""
-    values = np.array(array, copy=True)  # a later change of the caller's array must not change the algorithm
-    values.setflags(write=False)
-    return Table(automatic_name(check_name(name, "table")), values)
-
 
 # Funcs ----------------------------------------------------------------------------------------------------------
 
@@ -351,20 +203,27 @@ class Func(Tensor):
                 f"{self.name} is used before it is defined", "undefined", f"define it first: {self.name}[i] = ..."
             )
 
+    def boxed(self) -> tuple[Node | None, ...]:
+        self.require_defined()
+        if self.open_type is not None:
+            self.close_type(self.open_type)
+        self.used = True
+        return (None,) * self.rank if self.inout is None else self.inout.extents
+
     def __getitem__(self, where: Any) -> Any:
         found = where if isinstance(where, tuple) else (where,)
         if any(isinstance(i, slice) for i in found):
             return self._slice(found)
         if self.init is not None and len(found) != self.rank:
-            hint = _as_indexed(self.name, self.rank)
-            raise bad(f"{self.name} has {_axes(self.rank)} and is indexed with {len(found)}", "rank", hint)
+            hint = as_indexed(self.name, self.rank)
+            raise bad(f"{self.name} has {axes_of(self.rank)} and is indexed with {len(found)}", "rank", hint)
         return FuncRef(self, found)
 
     def _slice(self, where: tuple) -> OutputSlice:
         self.require_defined()
         if len(where) != self.rank:
             hint = f"slice it as {self.name}[{', '.join([':stop'] * self.rank) or '()'}]"
-            raise bad(f"{self.name} has {_axes(self.rank)} and is sliced with {len(where)}", "rank", hint)
+            raise bad(f"{self.name} has {axes_of(self.rank)} and is sliced with {len(where)}", "rank", hint)
         starts, stops = [], []
         for k, s in enumerate(where):
             if not isinstance(s, slice) or s.step is not None or s.stop is None:
@@ -516,9 +375,9 @@ class Func(Tensor):
     def _define_update(self, where: tuple, values: tuple) -> None:
         place = user_location()
         if len(where) != self.rank:
-            hint = _as_indexed(self.name, self.rank)
+            hint = as_indexed(self.name, self.rank)
             given = f"{len(where)} indices"
-            raise bad(f"{self.name} has {_axes(self.rank)} and is updated with {given}", "rank", hint, place)
+            raise bad(f"{self.name} has {axes_of(self.rank)} and is updated with {given}", "rank", hint, place)
         if self.open_type is not None:
             t = to_node(values[0]).dtype if not is_literal(values[0]) else self.open_type
             if self.open_type is not None:

@@ -10,9 +10,10 @@ from typing import Any
 
 from tilewright.lang import ir
 from tilewright.lang.errors import DefinitionError, Location, user_location
-from tilewright.lang.func import Array, Definition, Func, FuncRef, InoutFunc, OutputSlice, Table
+from tilewright.lang.func import Definition, Func, FuncRef, InoutFunc, OutputSlice
 from tilewright.lang.ir import Node
 from tilewright.lang.symbols import bad
+from tilewright.lang.tensors import Array, Table
 from tilewright.lang.types import DType
 
 

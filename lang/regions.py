@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
-from tilewright.lang.func import Array, Definition, Func, InoutFunc, Tensor
+from tilewright.lang.func import Definition, Func, InoutFunc
 from tilewright.lang.intervals import Env, Interval, bounds, facts, facts_if_false, ranges_over, refine, union
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output, Pipeline
+from tilewright.lang.tensors import Array, Tensor
 from tilewright.lang.types import bool_
 
 Box = tuple[Interval, ...]

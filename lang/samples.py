@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang import ir
-from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import DType
 from tilewright.lang.values import index_values
 

@@ -10,9 +10,10 @@ from typing import Any
 from tilewright.lang import ir
 from tilewright.lang.errors import DefinitionError, Location, user_frame
 from tilewright.lang.expr import to_node, wrap
-from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.symbols import bad, naming, to_index
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import ArraySpec, DType, DTypeVar
 
 

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Array, Definition, Func, InoutFunc, OutputSlice, Table, Tensor
+from tilewright.lang.func import Definition, Func, InoutFunc, OutputSlice
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.regions import Box, required
 from tilewright.lang.symbols import Domain
+from tilewright.lang.tensors import Array, Table, Tensor
 
 
 @dataclass(frozen=True)

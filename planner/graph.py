@@ -9,9 +9,10 @@ from typing import Any
 
 from tilewright.lang import ir
 from tilewright.lang.extern_stage import of_definition
-from tilewright.lang.func import Func, InoutFunc, Tensor
+from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.tensors import Tensor
 from tilewright.lang.values import Env
 from tilewright.planner.measure import Work, measure
 from tilewright.planner.model import Model

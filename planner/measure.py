@@ -13,12 +13,13 @@ from tilewright.codegen.operations import operations
 from tilewright.lang import ir
 from tilewright.lang.contract import contract
 from tilewright.lang.evaluate import evaluate
-from tilewright.lang.func import Array, Definition, Func, Tensor
+from tilewright.lang.func import Definition, Func
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node
 from tilewright.lang.math import expand
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.regions import Box, domain, hull, reads, required
+from tilewright.lang.tensors import Array, Tensor
 from tilewright.lang.values import Env, index_values
 
 _SAMPLES = 4096  # points at which conditions are tried, to know for how many of all they hold

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.lang.func import Func, InoutFunc, Tensor
+from tilewright.lang.func import Func, InoutFunc
+from tilewright.lang.tensors import Tensor
 from tilewright.planner.graph import Graph
 from tilewright.planner.model import Level, Model
 from tilewright.planner.online import Group, find_group

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import BoundsError
 from tilewright.lang.extern_stage import of_definition
-from tilewright.lang.func import Func, InoutFunc, Tensor
+from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.regions import Use, all_hold, any_runs, domain, hull, reads, require_bounded, runs, writes
+from tilewright.lang.tensors import Tensor
 from tilewright.schedule import (
     blocks,
     extension,

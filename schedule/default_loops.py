@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import ScheduleError
-from tilewright.lang.func import Definition, Func, InoutFunc, Tensor
+from tilewright.lang.func import Definition, Func, InoutFunc
 from tilewright.lang.ir import Node
+from tilewright.lang.tensors import Tensor
 from tilewright.lang.types import index
 from tilewright.schedule import algebra
 from tilewright.schedule.build import Builder

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.extern_stage import of_definition
-from tilewright.lang.func import Tensor
 from tilewright.lang.intervals import intersect
 from tilewright.lang.ir import Node
 from tilewright.lang.regions import hull, reads, writes
+from tilewright.lang.tensors import Tensor
 from tilewright.schedule import fusing, storage, tiles
 from tilewright.schedule.nest import Allocation, Box, Guard, NestNode, Produce, Storage, sequence
 from tilewright.schedule.points import box_points

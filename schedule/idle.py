@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.func import InoutFunc
 from tilewright.lang.intervals import Env, Interval
 from tilewright.lang.ir import Node
 from tilewright.lang.regions import all_hold, conditions, executed, reads, runs
+from tilewright.lang.tensors import Array
 from tilewright.schedule import windows
 from tilewright.schedule.inline import Body
 from tilewright.schedule.ranges import ONE, ZERO, Range, as_ge0, nonnegative, project, spread

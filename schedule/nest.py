@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.lang.errors import Location
-from tilewright.lang.func import Tensor
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import FALSE, TRUE, Node
+from tilewright.lang.tensors import Tensor
 from tilewright.lang.types import DType
 from tilewright.schedule.layout import IndexMap
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Array
 from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import i64, index
 
 ONE = integer(1)

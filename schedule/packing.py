@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.lang.errors import ScheduleError
-from tilewright.lang.func import Array
 from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.tensors import Array
 from tilewright.schedule.causes import refuse
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import KINDS

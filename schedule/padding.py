@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.func import InoutFunc
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.regions import reads
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import bool_
 from tilewright.schedule.extension import known
 from tilewright.schedule.idle import over_all

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Func, Tensor
+from tilewright.lang.func import Func
 from tilewright.lang.ir import Node
+from tilewright.lang.tensors import Tensor
 from tilewright.schedule.nest import Assign, Box, Points
 from tilewright.schedule.ranges import StageRanges
 from tilewright.schedule.state import Stage

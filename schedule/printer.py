@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Func, InoutFunc, Tensor
+from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.tensors import Tensor
 from tilewright.lang.text.expression import plain_name
 from tilewright.lang.types import DType
 from tilewright.schedule.nest import (

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Func, Tensor
+from tilewright.lang.func import Func
 from tilewright.lang.ir import Node, integer
+from tilewright.lang.tensors import Tensor
 from tilewright.schedule.build import Builder
 from tilewright.schedule.nest import (
     Allocation,

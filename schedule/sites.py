@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.lang.func import Tensor
+from tilewright.lang.tensors import Tensor
 from tilewright.schedule.fusing import shared_loops
 from tilewright.schedule.state import FuncState, Key, Place, Stage, State, refuse
 

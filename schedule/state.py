@@ -8,9 +8,10 @@ from functools import cached_property
 
 from tilewright.lang import extern_stage, ir
 from tilewright.lang.errors import Location
-from tilewright.lang.func import Definition, Func, Tensor
+from tilewright.lang.func import Definition, Func
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.tensors import Tensor
 from tilewright.schedule.causes import refuse
 from tilewright.schedule.layout import IndexMap
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Func, Tensor
+from tilewright.lang.func import Func
 from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output
+from tilewright.lang.tensors import Tensor
 from tilewright.schedule.inline import Body
 from tilewright.schedule.nest import Assign, Box, Guard, LoopNode, NestNode
 from tilewright.schedule.ranges import ONE, ZERO, as_ge0, constant_extent, extent, nonnegative

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Array, Definition, Func, Tensor
+from tilewright.lang.func import Definition, Func
 from tilewright.lang.ir import Node
 from tilewright.lang.regions import reads, writes
+from tilewright.lang.tensors import Array, Tensor
 from tilewright.schedule.extents import known_extents
 from tilewright.schedule.inline import Body
 from tilewright.schedule.nest import UnitCall

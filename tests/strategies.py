@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from tilewright.lang import expr, ir, types
 from tilewright.lang.boundary import wrap_around
 from tilewright.lang.expr import Expr, bitcast, cast, clamp, inside, maximum, minimum, select
-from tilewright.lang.func import Array, func
+from tilewright.lang.func import func
 from tilewright.lang.pipeline import Pipeline, make_pipeline
 from tilewright.lang.symbols import Var, rdom, sizes
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import DTYPES, DType, bool_, i64
 
 I, J = Var("i"), Var("j")

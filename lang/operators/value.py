@@ -7,8 +7,9 @@ from typing import Any
 
 from tilewright.lang import expr
 from tilewright.lang.expr import Expr, Symbolic, to_node, wrap
-from tilewright.lang.func import Array, Func, InoutFunc, OutputSlice, automatic
+from tilewright.lang.func import Func, InoutFunc, OutputSlice, automatic
 from tilewright.lang.symbols import Var, bad, to_index
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import DType
 
 Operand = Any  # a Value, an input array, or a scalar: number or expression

@@ -15,8 +15,9 @@ from tilewright.lang.errors import located
 from tilewright.lang.expr import Expr, wrap
 from tilewright.lang.extern import Extern, wide
 from tilewright.lang.extern_stage import ExternStage
-from tilewright.lang.func import Func, FuncRef, Tensor
+from tilewright.lang.func import Func, FuncRef
 from tilewright.lang.symbols import Size, bad
+from tilewright.lang.tensors import Tensor
 from tilewright.lang.text import rules
 from tilewright.lang.text.numbers import nan_from_bits
 from tilewright.lang.text.reader import Source

@@ -15,9 +15,10 @@ from tilewright.lang.errors import located
 from tilewright.lang.expr import Expr, wrap
 from tilewright.lang.extern import Extern
 from tilewright.lang.extern_stage import ExternStage
-from tilewright.lang.func import Array, Func, Increment, InoutFunc, Table
+from tilewright.lang.func import Func, Increment, InoutFunc
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.symbols import Size, Var, bad, rdom, to_index
+from tilewright.lang.tensors import Array, Table
 from tilewright.lang.text.evaluate import Scope, evaluate, integer, name_of, typed
 from tilewright.lang.text.reader import Source, check_version, grammar
 from tilewright.lang.types import DTYPES, DType

@@ -13,9 +13,10 @@ import numpy as np
 from tilewright.lang import expr, ir
 from tilewright.lang.errors import DefinitionError
 from tilewright.lang.extern_stage import arguments, of_definition
-from tilewright.lang.func import Array, Definition, InoutFunc, Table
+from tilewright.lang.func import Definition, InoutFunc
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Output, Pipeline, ScalarParam
+from tilewright.lang.tensors import Array, Table
 from tilewright.lang.text import rules
 from tilewright.lang.text.expression import Rope, Writer, comma, implied, join, place, plain_name, shared
 from tilewright.lang.text.numbers import format_const

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.lang import ir
-from tilewright.lang.func import Array, Definition, Func, InoutFunc, Tensor
+from tilewright.lang.func import Definition, Func, InoutFunc
 from tilewright.lang.ir import Node
+from tilewright.lang.tensors import Array, Tensor
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.directives.kinds import Option, directive
 from tilewright.schedule.layout import IndexMap, parse_index_map

@@ -21,7 +21,7 @@ from tests.fuzz.places import (
     stages,
     tensors,
 )
-from tilewright.lang.func import Array
+from tilewright.lang.tensors import Array
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import Stage
 

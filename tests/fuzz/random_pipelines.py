@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang import boundary, expr, reduce, types
-from tilewright.lang.func import Array, Func, InoutFunc, func
+from tilewright.lang.func import Func, InoutFunc, func
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.symbols import Var, rdom, sizes
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import DType
 
 Choose = Callable[[int], int]

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from tilewright.lang import expr, math
 from tilewright.lang.errors import TilewrightError
 from tilewright.lang.expr import Expr
-from tilewright.lang.func import Array, Func, InoutFunc, const
+from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.ir import TRUE, node
 from tilewright.lang.ir import const as constant
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.symbols import Size, Var, naming, rdom
+from tilewright.lang.tensors import Array, const
 from tilewright.lang.text import rules
 from tilewright.lang.types import DTYPES, DType, f32
 

@@ -13,9 +13,9 @@ from tests.kernels import same
 from tests.strategies import Case, expression_cases, pipeline_cases, sum_cases
 from tilewright.lang.binding import bind
 from tilewright.lang.extents import spans
-from tilewright.lang.func import Array
 from tilewright.lang.ir import Node
 from tilewright.lang.reference import run
+from tilewright.lang.tensors import Array
 from tilewright.lang.types import DType, f32, index
 
 # digits of the significand, smallest exponent of a normal number, largest finite value

@@ -10,9 +10,10 @@ from tests.kernels import call, pipeline, same
 from tilewright.lang import boundary, reduce
 from tilewright.lang.binding import bind
 from tilewright.lang.expr import cast, clamp, maximum, select
-from tilewright.lang.func import const, func
+from tilewright.lang.func import func
 from tilewright.lang.reference import run
 from tilewright.lang.symbols import rdom, sizes, vars
+from tilewright.lang.tensors import const
 from tilewright.lang.trace import inout
 from tilewright.lang.types import bf16, bool_, f16, f32, f64, i8, i32, i64, u8, u64
 

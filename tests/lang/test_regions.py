@@ -13,12 +13,13 @@ from tilewright.lang import boundary, ir, reduce, simplify
 from tilewright.lang.errors import BoundsError
 from tilewright.lang.expr import cast, clamp, inside, select
 from tilewright.lang.extents import numbers, required_inputs, spans
-from tilewright.lang.func import Array, func
+from tilewright.lang.func import func
 from tilewright.lang.intervals import Interval, bounds
 from tilewright.lang.pipeline import Pipeline, make_pipeline
 from tilewright.lang.regions import domain, reads, required, writes
 from tilewright.lang.simplify import add, mul
 from tilewright.lang.symbols import rdom, sizes, vars
+from tilewright.lang.tensors import Array
 from tilewright.lang.trace import inout
 from tilewright.lang.types import f32, i32, i64, u8
 from tilewright.lang.values import index_values

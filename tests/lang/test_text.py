@@ -13,9 +13,10 @@ from hypothesis import given
 from tests.lang.any_pipeline import pipelines
 from tilewright.lang import boundary, expr, ir, math, reduce
 from tilewright.lang.errors import DefinitionError, ParseError, TilewrightError
-from tilewright.lang.func import Array, Func, Table, const, func
+from tilewright.lang.func import Func, func
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.symbols import rdom, sizes, vars
+from tilewright.lang.tensors import Array, Table, const
 from tilewright.lang.text import format_node, parse_kernel, print_kernel
 from tilewright.lang.text.blocks import format_tw, read_tw
 from tilewright.lang.trace import inout, read_interface, trace

@@ -11,8 +11,9 @@ import tilewright as tw
 from tilewright import ops
 from tilewright.kernels import from_pipeline
 from tilewright.lang import ir
-from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import Pipeline, ScalarParam
+from tilewright.lang.tensors import Array
 from tilewright.planner.cut import Buffer, Part, cut
 
 M, N, T, D = tw.sizes("M N T D")

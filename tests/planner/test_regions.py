@@ -9,7 +9,8 @@ import tilewright as tw
 from tilewright import ops
 from tilewright.hw import load_machine
 from tilewright.kernels import from_pipeline
-from tilewright.lang.func import Array, InoutFunc
+from tilewright.lang.func import InoutFunc
+from tilewright.lang.tensors import Array
 from tilewright.planner.graph import make_graph
 from tilewright.planner.model import Model
 from tilewright.planner.nest import part_of, schedule_region

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.lang import boundary, expr, types
-from tilewright.lang.func import Array, Func, func
+from tilewright.lang.func import Func, func
 from tilewright.lang.pipeline import Pipeline, make_pipeline
 from tilewright.lang.symbols import Var, rdom, sizes
+from tilewright.lang.tensors import Array
 
 Choose = Callable[[int], int]
 M, N = sizes("M N")
