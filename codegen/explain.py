@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen import loops as L
@@ -44,8 +44,9 @@ class Remark:
 class Distance:
     """Seconds of a run (the best of several), and the least that arithmetic and memory allow, as measured just after.
 
-    `operations` by type (a multiply-add is two) are None where they can't be counted without data; `bytes` are those of
-    all arguments, each once. `rates` are operations and bytes a second at best, by type and by `copy` or `read`."""
+    `operations` by type (a multiply-add is two, a division or a function one) are None where they can't be counted without
+    data; `bytes` are those of all arguments, each once. `rates` are operations and bytes a second at best, by type (floats
+    alone) and by `copy` or `read`."""
 
     seconds: float
     operations: dict[str, int] | None
@@ -258,7 +259,8 @@ def _distance(fast: Compiled, ready: Ready) -> Distance:
     room = max(sum(used), 64 * width)
     rates = {kind: measure.stream(kind, measure.aligned(room + 64 * width), room, width, _LIMIT_SECONDS)}
     for t in operations or ():
-        if t in measure.kernels.TYPES and (rate := measure.peak(t, width, _LIMIT_SECONDS)):
+        # the peak of integers is that of multiplications, which sums, shifts and dot products are faster than
+        if t in measure.kernels.TYPES and t.startswith("f") and (rate := measure.peak(t, width, _LIMIT_SECONDS)):
             rates[t] = rate
     return Distance(seconds, operations, sum(used), rates)
 
@@ -271,7 +273,10 @@ def _operations(fast: Compiled, env: Mapping[str, Any]) -> dict[str, int] | None
     from tilewright.codegen.accounts.prepared import Prepared
     from tilewright.hw import load_machine
 
-    prepared = Prepared(fast.pipeline, fast._state(), load_machine("generic-avx2"), fast.mode)
+    machine = load_machine("generic-avx2")
+    # a division counts as one operation: what it takes more is not what the arithmetic allows at best
+    alike = replace(machine, compute=replace(machine.compute, classes={"fma": 2.0}))
+    prepared = Prepared(fast.pipeline, fast._state(), alike, fast.mode)
     try:
         counted = Counted(prepared.ledger, prepared.result(env).counters)
     except TilewrightError:

@@ -143,6 +143,22 @@ def test_the_distance_to_the_limit() -> None:
     assert "of the limit by" in str(found)
 
 
+def test_what_is_slow_by_itself_does_not_raise_the_limit() -> None:
+    """A bound of the time must not count what a division takes, nor integers at the rate of their products."""
+
+    @tw.kernel
+    def rooted(a: tw.f32[N], n: tw.i32[N]):
+        i = tw.vars("i")
+        f, g = tw.func("f"), tw.func("g")
+        f[i] = tw.sqrt(a[i]) / 3.0
+        g[i] = n[i] + (n[i] ^ 5)
+        return f[:N], g[:N]
+
+    found = rooted.compile().explain(np.ones(100, np.float32), np.ones(100, np.int32)).distance
+    assert found is not None and found.operations == {"f32": 200, "i32": 200}
+    assert "peak f32" in found.limits and "peak i32" not in found.limits
+
+
 @tw.kernel
 def scale(a: tw.f32[N], by: tw.f32, total: tw.inout(tw.f32[N])):
     i = tw.vars("i")
