@@ -63,7 +63,8 @@ def separable() -> Case:
     args = module.inputs(B=1, size=SIZE, CI=CHANNELS, CO=CHANNELS)
     fast = module.separable_conv.compile(module.expert())
     results: list[Run] = []
-    peers = (peer("PyTorch", "torch", lambda: _kept(_separable(*args), results)),)
+    forms = {"PyTorch": _separable, "PyTorch, packed": _separable_packed}
+    peers = tuple(peer(name, "torch", lambda m=make: _kept(m(*args), results)) for name, make in forms.items())
     return _against(fast, args, module.independent(*args), 9 + CHANNELS, peers, results)
 
 
@@ -136,18 +137,27 @@ def _packed(image: np.ndarray, weights: np.ndarray, bias: np.ndarray, stride: in
     """What torch.compile makes of a layer where weights are constants: one call of oneDNN with the rectifier in it."""
     import torch
 
-    x, b, pad = _picture(image), torch.from_numpy(bias), [len(weights) // 2] * 2
-    strides, ones = [stride] * 2, [1, 1]
-    w = torch.ops.aten.mkldnn_reorder_conv2d_weight(
-        _filters(weights).to_mkldnn(), pad, strides, ones, groups, list(x.shape)
-    )
-    layer = torch.ops.mkldnn._convolution_pointwise
+    x = _picture(image)
+    layer = _packed_layer(x.shape, weights, bias, stride, groups)
 
     @torch.inference_mode()
     def run() -> Any:
-        return layer(x, w, b, pad, strides, ones, groups, "relu", [], "")
+        return layer(x)
 
     return run
+
+
+def _packed_layer(
+    shape: Sequence[int], weights: np.ndarray, bias: np.ndarray, stride: int, groups: int
+) -> Callable[[Any], Any]:  # fmt: skip
+    import torch
+
+    b, pad, strides, ones = torch.from_numpy(bias), [len(weights) // 2] * 2, [stride] * 2, [1, 1]
+    w = torch.ops.aten.mkldnn_reorder_conv2d_weight(
+        _filters(weights).to_mkldnn(), pad, strides, ones, groups, list(shape)
+    )
+    layer = torch.ops.mkldnn._convolution_pointwise
+    return lambda x: layer(x, w, b, pad, strides, ones, groups, "relu", [], "")
 
 
 def _separable(image: np.ndarray, filters: np.ndarray, bias: np.ndarray, mix: np.ndarray, shift: np.ndarray) -> Run:
@@ -161,6 +171,22 @@ def _separable(image: np.ndarray, filters: np.ndarray, bias: np.ndarray, mix: np
     @torch.inference_mode()
     def run() -> Any:
         return conv(conv(x, deep, b, padding=1, groups=groups).relu_(), flat, s).relu_()
+
+    return run
+
+
+def _separable_packed(
+    image: np.ndarray, filters: np.ndarray, bias: np.ndarray, mix: np.ndarray, shift: np.ndarray
+) -> Run:  # fmt: skip
+    import torch
+
+    x, channels = _picture(image), image.shape[-1]
+    deep = _packed_layer(x.shape, filters[:, :, None, :], bias, 1, channels)
+    flat = _packed_layer(x.shape, mix[None, None], shift, 1, 1)
+
+    @torch.inference_mode()
+    def run() -> Any:
+        return flat(deep(x))
 
     return run
 
