@@ -35,7 +35,7 @@ def by_rows():
 def expert():
     """Eight rows at a time, four vectors of each, all sums in registers."""
     s = matvec_bf16.schedule()
-    s["y.update"].split("i", "io", "ii", ROWS).vectorize("k", VECTOR)
+    s["y.update"].split("i", "io", "ii", ROWS).parallel("io").vectorize("k", VECTOR)
     s["y_k_v"].compute_at("y.update.io")
     lanes = s["y_k_v.update[0]"].split("i", "ir", "ii", ROWS).split("k", "ko", "ki", 4)
     lanes.reorder("ir", "ko", "ki", "ii", "k_v").unroll("ki").unroll("ii")

@@ -54,7 +54,7 @@ def expert():
     s["whole"].compute_root()
     s["whole.init"].vectorize("g", VECTOR)
     s["whole.update"].reorder("u", "g").vectorize("g", VECTOR)
-    s["y.update"].split("i", "io", "ii", ROWS).vectorize("k", VECTOR)
+    s["y.update"].split("i", "io", "ii", ROWS).parallel("io").vectorize("k", VECTOR)
     s["y_k_v"].compute_at("y.update.io")
     s["y_k_v.update[0]"].split("i", "ir", "ii", ROWS).reorder("ir", "k", "ii", "k_v").unroll("ii")
     s["group"].compute_at("y_k_v.update[0].k")

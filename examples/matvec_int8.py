@@ -36,7 +36,7 @@ def by_rows():
 def expert():
     """Eight rows at a time, four vectors of each, all sums in registers."""
     s = matvec_int8.schedule()
-    s["y"].split("i", "io", "ii", ROWS)
+    s["y"].split("i", "io", "ii", ROWS).parallel("io")
     s["total"].compute_at("y.io")
     s["total.update"].vectorize("k", VECTOR)
     s["total_k_v"].compute_at("y.io")
