@@ -32,7 +32,8 @@ BOUND: dict[str, float | None] = {
     "matmul-int8": ASKED, "matmul-unscheduled-1024": ASKED, "gelu": ASKED, "attention": ASKED, "attention-causal": ASKED,
     "conv-3x3": ASKED, "bilateral-grid": ASKED, "local-laplacian": ASKED, "harris": ASKED, "unscheduled-softmax": ASKED,
     # more bound by memory or by copies
-    "heat": None, "fft": None, "conv-separable": None, "softmax": None, "unsharp": None,
+    "heat": None, "fft": None, "conv-separable": None, "softmax": None, "unsharp": None, "matvec-bf16": None,
+    "matvec-int8": None,
 }  # fmt: skip
 EXAMPLES = {"mandelbrot": ASKED, "conv1d": ASKED, "resize": ASKED, "tridiagonal": None}  # that are no case of their own
 SHORT = (5, 10, 20, 50)  # us of work
