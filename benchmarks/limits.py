@@ -21,8 +21,9 @@ SECONDS = 0.15  # of one measurement
 def least(work: Work, threads: int) -> tuple[str | None, float | None]:
     """Which limit is the nearer one, and seconds that the work takes at it.
 
-    Bytes count at the rate of reading where hardly any are written, else at that of copying (plain stores), over arrays
-    as large as the case's own (or its `span`): what fits a cache is judged by the cache.
+    Bytes count at the rate of reading where hardly any are written, else at that of copying, with stores that are plain or
+    go past the caches, whichever is faster; over arrays as large as the case's own (or its `span`): what fits a cache is
+    judged by the cache.
     """
     found: list[tuple[float, str]] = []
     if work.operations:
@@ -46,7 +47,7 @@ def bandwidth(kind: str, size: int, threads: int = 1) -> float:
 
     def one() -> float:
         memory = measure.aligned(size + 64 * width)
-        return measure.stream(kind, memory, size, width, SECONDS)
+        return measure.bandwidth(kind, memory, size, width, SECONDS)
 
     return together(threads, one)
 

@@ -257,7 +257,7 @@ def _distance(fast: Compiled, ready: Ready) -> Distance:
     kind = "read" if sum(a.nbytes for a in written) < sum(used) / 8 else "copy"
     width = host_registers().width
     room = max(sum(used), 64 * width)
-    rates = {kind: measure.stream(kind, measure.aligned(room + 64 * width), room, width, _LIMIT_SECONDS)}
+    rates = {kind: measure.bandwidth(kind, measure.aligned(room + 64 * width), room, width, _LIMIT_SECONDS)}
     for t in operations or ():
         # the peak of integers is that of multiplications, which sums, shifts and dot products are faster than
         if t in measure.kernels.TYPES and t.startswith("f") and (rate := measure.peak(t, width, _LIMIT_SECONDS)):

@@ -32,7 +32,8 @@ def symbol(kind: str, type_: str = "") -> str:
 
 
 def streams(width: int) -> str:
-    """`read(a, a, a, bytes, repeats, sink)`, `copy(to, from, ...)` and `triad(to, b, c, ...)`: to = b + 3 c in doubles."""
+    """`read(a, a, a, bytes, repeats, sink)`, `copy(to, from, ...)`, `pass(to, from, ...)`, a copy whose stores go past the
+    caches, and `triad(to, b, c, ...)`: to = b + 3 c in doubles."""
     words, doubles = f"<{width // 8} x i64>", f"<{width // 8} x double>"
     fma = f"@llvm.fma.v{width // 8}f64"
 
@@ -41,6 +42,9 @@ def streams(width: int) -> str:
 
     def copy(k: int) -> str:
         return _load("v", "b", k, width, words) + _store("v", k, width, words)
+
+    def past(k: int) -> str:
+        return _load("v", "b", k, width, words) + _store("v", k, width, words, ", !nontemporal !0")
 
     def triad(k: int) -> str:
         scaled = f"  %w{k} = call {doubles} {fma}({doubles} %u{k}, {doubles} %three, {doubles} %v{k})\n"
@@ -53,8 +57,9 @@ def streams(width: int) -> str:
     return (
         _stream("read", read, width, words, sums=True)
         + _stream("copy", copy, width, words)
+        + _stream("pass", past, width, words)
         + _stream("triad", triad, width, words, three)
-        + f"declare {doubles} {fma}({doubles}, {doubles}, {doubles})\n"
+        + f"declare {doubles} {fma}({doubles}, {doubles}, {doubles})\n!0 = !{{i32 1}}\n"
     )
 
 
@@ -66,10 +71,10 @@ def _load(name: str, base: str, k: int, width: int, type_: str) -> str:
     )  # fmt: skip
 
 
-def _store(name: str, k: int, width: int, type_: str) -> str:
+def _store(name: str, k: int, width: int, type_: str, how: str = "") -> str:
     return (
         f"  %ap{k}x = getelementptr i8, ptr %a{k}, i64 %i\n"
-        f"  store {type_} %{name}{k}, ptr %ap{k}x, align {width}\n"
+        f"  store {type_} %{name}{k}, ptr %ap{k}x, align {width}{how}\n"
     )  # fmt: skip
 
 

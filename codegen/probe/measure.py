@@ -44,6 +44,9 @@ def _time(run: Callable[[int], object], repeats: int) -> float:
     return time.perf_counter() - start
 
 
+_ARRAYS = {"read": 1, "copy": 2, "pass": 2, "triad": 3}
+
+
 @functools.cache
 def _function(kind: str, type_: str, width: int) -> Callable[..., object]:
     """A kernel, compiled when first used and kept."""
@@ -52,7 +55,7 @@ def _function(kind: str, type_: str, width: int) -> Callable[..., object]:
         "chase": (lambda width: kernels.chase(), _P, (_P, _N)),
         "clock": (lambda width: kernels.clock(), _N, (_N, _N, _N)),
         "peak": (lambda width: kernels.arithmetic(type_, width), None, (_P, _N, _P)),
-    }["stream" if kind in ("read", "copy", "triad") else kind]
+    }["stream" if kind in _ARRAYS else kind]
     name = kernels.symbol(kind, type_)
     library = jit.load(target.optimize_and_emit(text(width), "none"), (name,)).pin()
     return ctypes.CFUNCTYPE(result, *arguments)(library.address(name))
@@ -65,8 +68,8 @@ def clock(seconds: float) -> float:
 
 
 def stream(kind: str, memory: np.ndarray, size: int, width: int, seconds: float) -> float:
-    """Bytes a second that `read`, `copy` or `triad` load and store, over arrays of `size` bytes together."""
-    arrays = {"read": 1, "copy": 2, "triad": 3}[kind]
+    """Bytes a second that a kernel of `kernels.streams` loads and stores, over arrays of `size` bytes together."""
+    arrays = _ARRAYS[kind]
     turn = kernels.UNROLL * width
     each = max(turn, size // arrays // turn * turn)
     # Arrays start at different places of a page, so that they do not fight for the same sets of a cache.
@@ -75,6 +78,13 @@ def stream(kind: str, memory: np.ndarray, size: int, width: int, seconds: float)
     sink = aligned(kernels.UNROLL * width)
     run = _function(kind, "", width)
     return arrays * each / best(lambda repeats: run(*starts, each, repeats, sink.ctypes.data), seconds)
+
+
+def bandwidth(kind: str, memory: np.ndarray, size: int, width: int, seconds: float) -> float:
+    """Bytes a second at most that are read (`read`), or read and written (`copy`: with plain stores, or with such that go
+    past the caches, whichever is faster)."""
+    kinds = ("copy", "pass") if kind == "copy" else (kind,)
+    return max(stream(k, memory, size, width, seconds / len(kinds)) for k in kinds)
 
 
 def latency(memory: np.ndarray, size: int, line: int, seconds: float) -> float:
