@@ -57,9 +57,9 @@ def shaping(structure: Any) -> Shaping | None:
         keys = tuple(structure)
         return Shaping(lambda made: dict(zip(keys, made, strict=True)),
                        lambda out: tuple([out[k] for k in keys]) if len(out) == len(keys) else None)  # fmt: skip
-    flat = isinstance(structure, (list, tuple)) and tuple(structure) == tuple(range(len(structure)))
-    if flat and type(structure) in (list, tuple):
-        return Shaping(type(structure), lambda out: tuple(out) if isinstance(out, (list, tuple)) else None)
+    if type(structure) in (list, tuple) and tuple(structure) == tuple(range(len(structure))):
+        make = list if type(structure) is list else tuple
+        return Shaping(make, lambda out: tuple(out) if isinstance(out, (list, tuple)) else None)
     return Shaping(lambda made: structured(structure, made), lambda out: tuple(_arrays(structure, out)))
 
 
