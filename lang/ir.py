@@ -71,9 +71,8 @@ class Node:
 
 
 _table: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
-_references = (
-    _table.data
-)  # asked directly, which is several times as fast: most of a compilation's nodes are there already
+# asked directly, which is several times as fast: most of a compilation's nodes are there already
+_references: dict[tuple, weakref.ref[Node]] = vars(_table)["data"]
 
 
 def node(op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -> Node:
@@ -123,7 +122,8 @@ def _digest(n: Node) -> bytes:
 def postorder(roots: Iterable[Node]) -> Iterator[Node]:
     """Every node below `roots` once, arguments before users. Iterative: depth is not limited by Python's stack."""
     seen: set[Node] = set()
-    stack: list[Node | None] = [*roots][::-1]
+    stack: list[Node | None] = [*roots]
+    stack.reverse()
     while stack:
         n = stack.pop()
         if n is None:  # the arguments of the next one are done
@@ -161,7 +161,7 @@ def marks(n: Node) -> tuple[Node, ...]:
                 below = [b for a in m.args if (b := a._marks)]
                 found = below[0] if len(below) == 1 else tuple(dict.fromkeys(x for b in below for x in b))
                 m._marks = (*found, m) if m.op == "likely" else found
-    return n._marks
+    return n._marks  # type: ignore[return-value]
 
 
 _PLAIN = frozenset(["const", "var", "size", "rvar", "scalar", "add", "mul", "floordiv", "mod", "min", "max"])
@@ -173,7 +173,7 @@ def plain(n: Node) -> bool:
         for m in postorder((n,)):
             if m._plain is None:
                 m._plain = m.dtype is index and m.op in _PLAIN and all(a._plain for a in m.args)
-    return n._plain
+    return n._plain  # type: ignore[return-value]
 
 
 def rebuild(n: Node, args: tuple[Node, ...]) -> Node:

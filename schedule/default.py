@@ -40,8 +40,8 @@ def complete(
     untouched = [s.key for s in full.state.stages.values() if not s.scheduled or s.key in also]
     place(full, registers)
     left = [k for k in untouched if k in full.state.stages and full.state.funcs[k[0]].compute.kind != "inline"]
+    b = Builder(full.state, "strict")
     if left:
-        b = Builder(full.state, "strict")
         b.infer()
     for key in left:
         if key in full.state.stages and full.state.funcs[key[0]].compute.kind != "inline":
