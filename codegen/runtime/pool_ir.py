@@ -48,7 +48,7 @@ _POOL = """
 %tw_context = type { i64, ptr, ptr, ptr, ptr }
 
 ; What a worker sleeps on, and what others may know of it; no line is shared with another worker.
-;                   mutex       condition   asleep  inside the gate
+;                   mutex       condition   asleep (2: called) and inside the gate
 %worker = type { [128 x i8], [128 x i8], i32, i32, [56 x i8] }
 
 @pool.workers = internal global [256 x %worker] zeroinitializer, align 64
@@ -197,9 +197,9 @@ pause:
   br label %spin
 sleep:
   call i32 @pthread_mutex_lock(ptr %lock)
-  store atomic i32 1, ptr %asleep seq_cst, align 4
   br label %look
-look:
+look:                                            ; before each look: who calls after it has to signal
+  store atomic i32 1, ptr %asleep seq_cst, align 4
   %gate.s = load atomic i64, ptr @pool.job seq_cst, align 8
   %news.s = call i1 @pool.news(i64 %gate.s, i64 %last.s, i64 %index)
   br i1 %news.s, label %woken, label %doze
@@ -289,8 +289,12 @@ check:
 look:
   %asleep.p = call ptr @pool.asleep(i64 %i)
   %asleep = load atomic i32, ptr %asleep.p seq_cst, align 4
-  %sleeps = icmp ne i32 %asleep, 0
-  br i1 %sleeps, label %wake, label %next
+  %sleeps = icmp eq i32 %asleep, 1
+  br i1 %sleeps, label %claim, label %next
+claim:                                           ; one signal is enough until it has looked again
+  %swap = cmpxchg ptr %asleep.p, i32 1, i32 2 seq_cst seq_cst
+  %won = extractvalue { i32, i1 } %swap, 1
+  br i1 %won, label %wake, label %next
 wake:
   %lock = getelementptr %worker, ptr @pool.workers, i64 %i
   %work = getelementptr %worker, ptr @pool.workers, i64 %i, i32 1
@@ -305,7 +309,7 @@ out:
   ret void
 }
 
-; Does any of the first workers sleep?
+; Does any of the first workers sleep, and nobody has called it?
 define internal i1 @pool.sleepy(i64 %helpers) {
 entry:
   br label %check
@@ -316,7 +320,7 @@ check:
 look:
   %asleep.p = call ptr @pool.asleep(i64 %i)
   %asleep = load atomic i32, ptr %asleep.p monotonic, align 4
-  %sleeps = icmp ne i32 %asleep, 0
+  %sleeps = icmp eq i32 %asleep, 1
   %i1 = add i64 %i, 1
   br i1 %sleeps, label %some, label %check
 some:
