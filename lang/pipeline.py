@@ -182,8 +182,9 @@ def make_pipeline(
 def _collect(value: Any, outputs: list[Output], location: Location | None) -> Any:
     if isinstance(value, FuncRef) and not value.indices:
         value = OutputSlice(value.func, (), ())
-    if hasattr(type(value), "as_output"):  # a Value of tw.ops, which knows its shape
-        value = value.as_output()
+    whole = getattr(type(value), "as_output", None)  # of a Value of tw.ops, which knows its shape
+    if whole is not None:
+        value = whole(value)
     if isinstance(value, OutputSlice):
         f = value.func
         f.require_defined()

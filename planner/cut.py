@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.func import Definition, Func, InoutFunc, OutputSlice
+from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.regions import Box, required
@@ -120,15 +121,13 @@ class _Cutter:
         assert isinstance(t, Func)
         region, source = self.regions[t], Buffer(t, component)
         if source not in self.sources:
-            extents = tuple(simplify.add(simplify.sub(r.hi, r.lo), integer(1)) for r in region)  # type: ignore[arg-type]
+            extents = tuple(simplify.add(simplify.sub(hi, lo), integer(1)) for lo, hi in map(_bounds, region))
             self.sources[source] = Array(self._named(t.name, "input"), t.dtypes[component], extents)
         return self.sources[source], region  # type: ignore[return-value]
 
     def _whole_region(self, f: Func) -> OutputSlice:
-        region = self.regions[f]
-        starts, stops = (
-            zip(*((r.lo, simplify.add(r.hi, integer(1))) for r in region), strict=True) if region else ((), ())
-        )  # type: ignore[arg-type]
+        ends = [_bounds(r) for r in self.regions[f]]
+        starts, stops = tuple(lo for lo, _ in ends), tuple(simplify.add(hi, integer(1)) for _, hi in ends)
         return OutputSlice(self.funcs[f], starts, stops)
 
     # Definitions ------------------------------------------------------------------------------------------------
@@ -168,6 +167,13 @@ class _Cutter:
         if source not in self.sources:
             self.sources[source] = ScalarParam(self._named(source.name, "scalar"), source.dtype)
         return self.sources[source].node  # type: ignore[union-attr]
+
+
+def _bounds(r: Interval) -> tuple[Node, Node]:
+    """The ends of a region, which the pipeline was found to have."""
+    assert r.lo is not None
+    assert r.hi is not None
+    return r.lo, r.hi
 
 
 def _plain(name: str) -> str:

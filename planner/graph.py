@@ -35,7 +35,7 @@ class Graph:
     kept: tuple[Func, ...]
     inlined: tuple[Func, ...]
     bodies: Mapping[Func, tuple[Body, ...]]
-    tried: dict[Any, bool] = field(default_factory=dict, compare=False)  # what was found out about Funcs together
+    tried: dict[Any, Any] = field(default_factory=dict, compare=False)  # what was found out about Funcs together
 
     @cached_property
     def _sources(self) -> dict[Func, dict[Tensor, Axes]]:

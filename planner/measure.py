@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -57,14 +56,14 @@ def measure(p: Pipeline, sizes: Env) -> dict[Func, Work]:
 
 
 def _work(f: Func, region: Box, sizes: Env, memo: dict[Node, int]) -> Work:
-    done: Counter[tuple[str, str]] = Counter()
+    done: dict[tuple[str, str], float] = {}
     found: dict[Tensor, list[Box]] = {}
     run = []
     for d in f.definitions:
         env = domain(d, region)
         points = math.prod(map(len, _ranges(env.values(), sizes, memo))) * _share(d, env, sizes, memo)
         for kind, name, times in operations(expand(contract(d.values), True)):
-            done[kind, name] += times * points
+            done[kind, name] = done.get((kind, name), 0.0) + times * points
         run.append(points)
         for r in reads(d, env):
             if r.tensor is not f:
@@ -72,7 +71,7 @@ def _work(f: Func, region: Box, sizes: Env, memo: dict[Node, int]) -> Work:
     extents = tuple(map(len, _ranges(region, sizes, memo)))
     width = sum(t.bytes for t in f.dtypes)
     moved = {t: _bytes(t, hull(boxes), sizes, memo) for t, boxes in found.items()}
-    return Work(f, extents, math.prod(extents) * width, tuple(run), dict(done), moved)
+    return Work(f, extents, math.prod(extents) * width, tuple(run), done, moved)
 
 
 def _ranges(box: Iterable[Interval], sizes: Env, memo: dict[Node, int]) -> list[range]:
@@ -139,15 +138,16 @@ class Traffic:
 
 def together(works: Mapping[Func, Work], funcs: Sequence[Func], results: Iterable[Func]) -> Traffic:
     """The traffic of `funcs` as one region, of which `results` leave it."""
-    inside, done = set(funcs), Counter()
+    inside = set(funcs)
+    done: dict[tuple[str, str], float] = {}
     read: dict[Tensor, int] = {}
     for f in funcs:
         for kind, n in works[f].operations.items():
-            done[kind] += n
+            done[kind] = done.get(kind, 0.0) + n
         for t, n in works[f].reads.items():
             if t not in inside:
                 read[t] = max(read.get(t, 0), n)
-    return Traffic(dict(done), sum(read.values()), sum(works[f].bytes for f in results))
+    return Traffic(done, sum(read.values()), sum(works[f].bytes for f in results))
 
 
 __all__ = ["Operations", "Traffic", "Work", "measure", "together"]

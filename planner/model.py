@@ -33,15 +33,19 @@ class Model:
         """From the core outwards; main memory last, which holds everything."""
         m = self.machine
         inner = [Level(c.name, c.size * _SHARE, c.bandwidth) for c in m.caches]
-        pads = [Level(x.name, x.capacity, x.read_bandwidth) for x in reversed(m.memories) if x.kind == "scratchpad"]
+        pads = [
+            Level(x.name, x.capacity or math.inf, x.read_bandwidth)
+            for x in reversed(m.memories)
+            if x.kind == "scratchpad"
+        ]
         main = Level(m.main.name, math.inf, 2 / (1 / m.main.read_bandwidth + 1 / m.main.write_bandwidth))
         return (*(pads or inner), main)
 
     @property
     def near(self) -> Level:
         """Where tiles are kept: the scratchpad, or the outermost cache that a core has to itself."""
-        levels = self.levels
-        return levels[0] if len(levels) < 3 else levels[1]
+        levels = list(self.levels)
+        return levels[max(0, min(1, len(levels) - 2))]
 
     def holding(self, size: float) -> Level:
         """The innermost level that holds so many bytes."""

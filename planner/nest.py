@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tilewright.planner.cut import Part, cut
 from tilewright.planner.graph import Graph
-from tilewright.planner.regions import BLOCKS, Region
+from tilewright.planner.regions import BLOCKS, Region, Tile
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import Key
 
 
 def part_of(g: Graph, region: Region) -> Part:
@@ -26,7 +27,7 @@ def schedule_region(region: Region, part: Part) -> Schedule:
         for f in members[:-1]:
             s[f].compute_root()
         return complete(s)
-    key, site = _cut_root(s, members[-1], region)
+    key, site = _cut_root(s, members[-1], region.tile)
     sites = dict.fromkeys(members[:-1], site)
     if region.group is not None:
         group = [names[f.name] for f in region.group.members]
@@ -44,9 +45,9 @@ def schedule_region(region: Region, part: Part) -> Schedule:
     return complete(s, also=(key,))
 
 
-def _cut_root(s: Schedule, root: str, region: Region):
+def _cut_root(s: Schedule, root: str, tile: Tile) -> tuple[Key, str]:
     """Cut the root's loops into tiles; its last stage, and the loop around a tile."""
-    tile = region.tile
+    assert tile.axis is not None
     stage = s.state.stages_of(root)[-1]
     address = s.state.address(stage.key)
     variables = [n.attr for n in stage.definition.lhs]

@@ -61,7 +61,7 @@ class Program:
         for o, a in zip(p.outputs, results, strict=True):
             if is_whole(p, o):
                 at[Buffer(o.func, o.component)] = a
-        values = bound.arrays | bound.scalars
+        values = {**bound.arrays, **bound.scalars}
         for c in self._calls:
             given = [at[s] if isinstance(s, Buffer) else _plain(s, values) for s in c.inputs]
             made = tuple(at[b] for b in c.outputs)

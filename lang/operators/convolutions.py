@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.lang import boundary, expr, reduce
@@ -26,7 +27,7 @@ def _pair(n: Any, what: str, least: int) -> tuple[int, int]:
 class _Window:
     """How a window moves over a picture: the extents of the result, and the elements that a window reads."""
 
-    def __init__(self, x: Operand, size: tuple[Any, Any], stride: Any, padding: Any, dilation: Any, fill: Any):
+    def __init__(self, x: Operand, size: Sequence[Any], stride: Any, padding: Any, dilation: Any, fill: Any):
         v = value(x)
         if v.ndim != 4:
             raise bad(f"{v!r} is no batch of pictures", "shape", "its axes are batch, height, width, channels")
@@ -43,8 +44,9 @@ class _Window:
             boundary.constant_exterior(v.source, expr.cast(v.dtype, fill), *bounds, name="bordered") if padded else v
         )
 
-    def at(self, n: Expr, y: Expr, x: Expr, channel: Expr, r: RDom) -> Expr:
-        """The element that the window at (y, x) of the result reads at the point `r` of the domain (v, u)."""
+    def at(self, place: Sequence[Expr], channel: Expr, r: RDom) -> Expr:
+        """The element of a channel that the window at `place` (batch, y, x) of the result reads at the point (v, u)."""
+        n, y, x = place
         row, column = (
             i * step + k * d - p
             for i, step, k, d, p in zip((y, x), self.stride, (r.v, r.u), self.dilation, self.padding, strict=True)
@@ -75,7 +77,7 @@ def conv2d(
     r = rdom(v=w.shape[0], u=w.shape[1], c=w.shape[2])
     channel = r.c if same(groups, 1) else o // outputs.expression() * w.shape[2] + r.c
     out = automatic("conv")
-    out[n, i, j, o] += window.at(n, i, j, channel, r) * w[r.v, r.u, r.c, o]
+    out[n, i, j, o] += window.at((n, i, j), channel, r) * w[r.v, r.u, r.c, o]
     return _biased(out, (window.value.shape[0], *window.shape, w.shape[3]), bias)
 
 
@@ -91,7 +93,7 @@ def depthwise_conv2d(
         raise bad(f"depthwise_conv2d of {window.value!r} with {w!r}", "shape", "both have the same channels")
     n, i, j, c = (Var(k) for k in "nyxc")
     r, out = rdom(v=w.shape[0], u=w.shape[1]), automatic("depthwise")
-    out[n, i, j, c] += window.at(n, i, j, c, r) * w[r.v, r.u, c]
+    out[n, i, j, c] += window.at((n, i, j), c, r) * w[r.v, r.u, c]
     return _biased(out, (window.value.shape[0], *window.shape, w.shape[2]), bias)
 
 
@@ -103,7 +105,7 @@ def _biased(f: Func, shape: tuple[Any, ...], bias: Operand | None) -> Value:
 def max_pool2d(x: Operand, size: Pair, *, stride: Pair | None = None, padding: Pair = 0) -> Value:
     """The largest of each window; windows lie side by side unless `stride` says otherwise. NaN if there is one."""
     window, r, at = _pooling(x, size, stride, padding, reduce.identity("max", value(x).dtype))
-    out = reduce.accumulate(automatic("pooled"), "max", at, window.at(*at, r))
+    out = reduce.accumulate(automatic("pooled"), "max", at, window.at(at[:3], at[3], r))
     return Value(out, (window.value.shape[0], *window.shape, window.value.shape[3]))
 
 
@@ -111,7 +113,7 @@ def average_pool2d(x: Operand, size: Pair, *, stride: Pair | None = None, paddin
     """The mean of each window, of what lies inside the picture."""
     window, r, at = _pooling(x, size, stride, padding, 0)
     total = automatic("total")
-    total[at] += window.at(*at, r)
+    total[at] += window.at(at[:3], at[3], r)
     shape = (window.value.shape[0], *window.shape, window.value.shape[3])
     rows, columns = (
         expr.minimum(i * step - p + s, n) - expr.maximum(i * step - p, 0)

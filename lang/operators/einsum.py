@@ -34,7 +34,8 @@ def einsum(form: str, *operands: Operand, name: str = "einsum") -> Value:
         )
     summed = [c for c in extents if c not in result]
     domain = rdom(**{c: extents[c] for c in summed}) if summed else None
-    at: dict[str, Expr] = {c: Var(c) for c in result} | {c: getattr(domain, c) for c in summed}
+    at: dict[str, Expr] = {c: Var(c) for c in result}
+    at.update({c: getattr(domain, c) for c in summed})
     factors = [v[tuple(at[c] for c in term)] for term, v in zip(terms, values, strict=True)]
     out, left = automatic(name), tuple(at[c] for c in result)
     if domain is None:

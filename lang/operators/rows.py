@@ -205,8 +205,8 @@ def group_norm(
     _check_channels(v, gamma, beta)
     parted = split_axis(v, -1, groups)
     axes = (*range(1, parted.ndim - 2), parted.ndim - 1)
-    per_group = [None if p is None else split_axis(p, -1, groups) for p in (gamma, beta)]
-    return reshape(_normal(parted, axes, True, epsilon, *per_group, "group_norm"), v.shape)
+    g, b = (None if p is None else split_axis(p, -1, groups) for p in (gamma, beta))
+    return reshape(_normal(parted, axes, True, epsilon, g, b, "group_norm"), v.shape)
 
 
 def batch_norm(
