@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 CORE = "Haswell"  # AVX2
-_ROWS, _AS_IT_STANDS = 101, 111  # CblasRowMajor, CblasNoTrans
+_ROWS, _AS_IT_STANDS, _TRANSPOSED = 101, 111, 112  # CblasRowMajor, CblasNoTrans, CblasTrans
 _PREFIX, _SUFFIX = "scipy_", "64_"  # of the names in NumPy's own library, whose integers have 64 bits
 
 
@@ -45,16 +45,20 @@ def library() -> ctypes.CDLL | None:
 
 
 def product(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Callable[[], np.ndarray] | None:
-    """A call that writes a @ b to c, all of them contiguous and f32 or f64."""
+    """A call that writes a @ b to c, all of them f32 or f64; c is contiguous, a and b are or stand transposed."""
     copy = library()
     if copy is None:
         return None
     long, number = ctypes.c_int64, ctypes.c_float if a.dtype == np.float32 else ctypes.c_double
     gemm = getattr(copy, f"{_PREFIX}cblas_{'s' if a.dtype == np.float32 else 'd'}gemm{_SUFFIX}")
     (m, k), n = a.shape, b.shape[1]
-    modes, extents = [ctypes.c_int(x) for x in (_ROWS, _AS_IT_STANDS, _AS_IT_STANDS)], [long(x) for x in (m, n, k)]
+    orders = [_AS_IT_STANDS if x.flags.c_contiguous else _TRANSPOSED for x in (a, b)]
+    leading = [
+        long(x.shape[1] if order == _AS_IT_STANDS else x.shape[0]) for x, order in zip((a, b), orders, strict=True)
+    ]
+    modes, extents = [ctypes.c_int(x) for x in (_ROWS, *orders)], [long(x) for x in (m, n, k)]
     pa, pb, pc = (ctypes.c_void_p(x.ctypes.data) for x in (a, b, c))
-    args = (*modes, *extents, number(1), pa, long(k), pb, long(n), number(0), pc, long(n))
+    args = (*modes, *extents, number(1), pa, leading[0], pb, leading[1], number(0), pc, long(n))
 
     def run() -> np.ndarray:
         gemm(*args)

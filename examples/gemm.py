@@ -68,8 +68,8 @@ def few_rows(s, C, rows, depth, vectors):
 
 
 def short_forms(s, C):
-    """Forms for few rows (of B as it stands, and transposed), for few columns of a transposed B, and for a small B or so
-    few tiles of rows that packing B does not pay."""
+    """Forms for few rows (of B as it stands, and transposed), for few columns, and for a small B or so few tiles of
+    rows that packing B does not pay."""
     for form, rows, vectors in (("one_row", 1, 4), ("few_rows", FEW, 2)):
         stream = C.specialize(f"(M <= {rows}) & (stride(B, 1) == 1)", form)
         few_rows(s, stream, rows, 8, vectors)
@@ -89,7 +89,7 @@ def short_forms(s, C):
     transposed(s.cache_read("B", at=f"{turn.stage}.ko", name="square", layout="k j -> k j"))
     s.cache_write("C", at=f"{turn.stage}.jo", memory="reg")
 
-    narrow = C.specialize(f"(N <= {VECTOR}) & (stride(B, 0) == 1)", "few_columns")
+    narrow = C.specialize(f"N <= {VECTOR}", "few_columns")
     narrow.split("i", "io", "ii", 8).split("j", "jo", "jl", VECTOR).split("k", "ko", "ki", 8)
     narrow.reorder("jo", "io", "ko", "ki", "ii", "jl").unroll("ki").unroll("ii").vectorize("jl").partition(
         "jo", "never"

@@ -54,7 +54,7 @@ def alone(name: str, threads: int, rounds: int | None = None) -> Result | Skippe
     )
     if done.returncode:
         raise RuntimeError(f"the case {name} failed in a process of its own:\n{done.stderr}")
-    return from_json(json.loads(done.stdout))
+    return from_json(json.loads(done.stdout.splitlines()[-1]))
 
 
 # In the process of a case -------------------------------------------------------------------------------------------
