@@ -82,6 +82,7 @@ def short_forms(s, C):
     lanes = s["C_k_v.update[0]"].split("j", "jr", "ji", FEW).split("k", "ko", "ki", 4)
     lanes.reorder("jr", "ko", "ki", "ji", "k_v").unroll("ki").unroll("ji")
     s.cache_write("C_k_v", at="C_k_v.update[0].jr", memory="reg")
+    s.cache_write("C", at=f"{dots.stage}.jo", memory="reg")  # as in all forms: no pass then writes first values
 
     turn = C.specialize(f"(M <= {FEW}) & (stride(B, 0) == 1)", "few_rows_of_columns")
     few_rows(s, turn, FEW, VECTOR, 1)
