@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from benchmarks.cases import Entry
 from benchmarks.harness import Against, Result, Skipped, Spread, shown
@@ -170,17 +171,33 @@ def _vector_functions(package: str, library: str) -> str:
 
 
 def plot(results: Results, path: str) -> None:
-    """A bar for the ratio to each peer, its quartiles, and a mark at what is asked. Curves get pictures of their own:
-    `performance-sweep.png` beside `performance.png`."""
+    """A bar for each case: the ratio to the peer that is nearest to what is asked of it (the fastest, where nothing is), its
+    quartiles, and a mark at what is asked. Curves get pictures of their own: `performance-sweep.png` beside
+    `performance.png`."""
     from matplotlib.figure import Figure
 
     for group, points in curves(results).items():
         _plot_curve(group, points, Path(path).with_stem(f"{Path(path).stem}-{group}"))
-    rows = [(e.name, p) for e, r in results for p in r.peers if p.ratio is not None and e.size is None]
+    rows = [(e.name, p) for e, r in results if e.size is None and (p := _strictest(r)) is not None]
     if not rows:
         return
-    figure = Figure(figsize=(9, 1 + 0.28 * len(rows)), layout="constrained")
-    axes = figure.subplots()
+    columns = 1 + (len(rows) > 40)
+    height = -(-len(rows) // columns)
+    figure = Figure(figsize=(8 * columns, 1 + 0.28 * height), layout="constrained")
+    for k, axes in enumerate(figure.subplots(1, columns, squeeze=False)[0]):
+        _plot_bars(axes, rows[k * height : (k + 1) * height], height)
+    figure.savefig(path, dpi=100)
+
+
+def _strictest(r: Result) -> Against | None:
+    """The peer that ours is nearest to what is asked, or farthest below it; the fastest where nothing is asked."""
+    asked = [p for p in r.peers if p.ratio is not None and p.target is not None]
+    if not asked:
+        return min((p for p in r.peers if p.ratio is not None), key=lambda p: p.ratio.median, default=None)  # type: ignore[union-attr]
+    return min(asked, key=lambda p: p.ratio.median / p.target)  # type: ignore[union-attr, operator]
+
+
+def _plot_bars(axes: Any, rows: Sequence[tuple[str, Against]], height: int) -> None:
     for y, (_, p) in enumerate(rows):
         assert p.ratio is not None
         color = "tab:gray" if p.target is None else "tab:green" if p.reached else "tab:red"
@@ -190,12 +207,11 @@ def plot(results: Results, path: str) -> None:
             axes.plot([p.target, p.target], [y - 0.4, y + 0.4], color="black", linewidth=2)
     axes.axvline(1.0, color="black", linewidth=0.5)
     axes.set_yticks(range(len(rows)), [f"{name}, {p.name}" for name, p in rows], fontsize=8)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_ylim(height - 0.5, -0.5)
     axes.set_xscale("log")
     axes.set_xticks([0.25, 0.5, 1, 2, 4, 8], ["¼", "½", "1", "2", "4", "8"])
     axes.minorticks_off()
     axes.set_xlabel("time of the peer / ours (bars: what is asked)")
-    figure.savefig(path, dpi=120)
 
 
 def _plot_curve(title: str, points: Sequence[tuple[int, Against]], path: Path) -> None:
