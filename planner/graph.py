@@ -18,9 +18,8 @@ from tilewright.planner.measure import Work, measure
 from tilewright.planner.model import Model
 from tilewright.schedule.inline import Body, written_out
 
-Axes = Mapping[
-    int, int | str
-]  # of a tensor -> axes (or reduction variables) of a Func that reads it, which it runs with
+# Axes of a tensor -> axes (or, by name, reduction variables) of a Func that reads it, which run with them.
+Axes = Mapping[int, int | str]
 
 
 @dataclass(frozen=True)
@@ -144,9 +143,8 @@ def _inlined(
         if inlined:
             times, read = evaluations[f] / max(1, work.elements), sum(work.reads.values())
             again = (times - 1) * (computing[f] + model.moving(read, work.bytes))
-            inlined = again <= model.moving(
-                (2 + times) * work.bytes, work.bytes
-            )  # stored (a line is read first), and read
+            kept = (2 + times) * work.bytes  # stored, which reads a line first, and read
+            inlined = again <= model.moving(kept, work.bytes)
         if inlined:
             found.append(f)
         for d, points in zip(f.definitions, work.points, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,15 @@ import numpy as np
 
 from tilewright.codegen.compile import Compiled, compile_schedule, given_outputs
 from tilewright.lang.binding import Bound, bind
+from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.func import InoutFunc
-from tilewright.lang.pipeline import Output, ScalarParam
+from tilewright.lang.pipeline import Output, Pipeline, ScalarParam
 from tilewright.lang.values import index_values
 from tilewright.planner.cut import Buffer, Source
 from tilewright.planner.places import ALIGNMENT
 from tilewright.planner.plan import Plan, buffer_shape, is_whole, starts_of
+
+_KEPT = 8  # sets of sizes whose buffers are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +36,8 @@ class Program:
     """A compiled plan, called like the kernel that it was made of: `out=` gives the results' arrays, `threads=` limits
     threads, `sizes=` says what no argument says.
 
-    Buffers between the parts are kept from call to call, for each set of sizes; so one call runs at a time.
+    Buffers between the parts are kept from call to call, for the sizes that were asked for last; so one call runs at a
+    time, and others wait for it.
     """
 
     def __init__(self, plan: Plan, mode: str = "contract", keyword_only: tuple[str, ...] = ()):
@@ -50,6 +55,7 @@ class Program:
             )
         self._calls, self.kernels = tuple(calls), tuple(kernels.values())
         self._spaces: dict[tuple, dict[Buffer, np.ndarray]] = {}
+        self._running = threading.Lock()
 
     def __call__(
         self, *args: Any, out: Any = None, sizes: Any = None, threads: int | None = None, **kwargs: Any
@@ -57,10 +63,27 @@ class Program:
         p = self.plan.pipeline
         bound = bind(p, args, kwargs, sizes, len(self._keyword_only))
         results = given_outputs(p, bound, out)
+        if out is not None:
+            _check_apart(p, bound, results)
+        with self._running:
+            self._run(bound, results, threads)
+        return _structured(p.structure, results) if out is None else out
+
+    def _run(self, bound: Bound, results: list[np.ndarray], threads: int | None) -> None:
+        p = self.plan.pipeline
         at: dict[Any, Any] = dict(self._space(bound))
+        copied = []  # results that are made elsewhere first
         for o, a in zip(p.outputs, results, strict=True):
-            if is_whole(p, o):
-                at[Buffer(o.func, o.component)] = a
+            if not is_whole(p, o):
+                copied.append((o, a))
+                continue
+            place = Buffer(o.func, o.component)
+            # over an input: parts that run later may read what was there
+            if any(np.may_share_memory(a, x) for x in bound.arrays.values()):
+                at[place] = np.empty(a.shape, a.dtype)
+                copied.append((o, a))
+            else:
+                at[place] = a
         values = {**bound.arrays, **bound.scalars}
         for c in self._calls:
             given = [at[s] if isinstance(s, Buffer) else _plain(s, values) for s in c.inputs]
@@ -68,16 +91,16 @@ class Program:
             own = {n: bound.env[n] for n in c.sizes}
             c.kernel(*given, threads=threads, **({"out": made[0] if len(made) == 1 else made} if made else {}),
                      **({"sizes": own} if own else {}))  # fmt: skip
-        for o, a in zip(p.outputs, results, strict=True):
-            if not is_whole(p, o):
-                a[...] = self._slice(o, at, bound)
-        return _structured(p.structure, results) if out is None else out
+        for o, a in copied:
+            a[...] = self._slice(o, at, bound)
 
     def _space(self, bound: Bound) -> dict[Buffer, np.ndarray]:
         """The buffers of a set of sizes, as views of one block."""
         p = self.plan.pipeline
         key = tuple(bound.env[n] for n in p.sizes)
         if key not in self._spaces:
+            if len(self._spaces) == _KEPT:
+                self._spaces.pop(next(iter(self._spaces)))  # the one that was made first
             places = self.plan.places(bound.env)
             block = np.empty(places.size + ALIGNMENT, np.uint8)
             start = -block.ctypes.data % ALIGNMENT
@@ -98,6 +121,19 @@ class Program:
         lows = starts_of(self.plan.pipeline, o.func)
         ends = index_values([n for pair in zip(lows, o.starts, o.stops, strict=True) for n in pair], bound.env)
         return whole[tuple(slice(a - lo, b - lo) for lo, a, b in zip(ends[::3], ends[1::3], ends[2::3], strict=True))]
+
+
+def _check_apart(p: Pipeline, bound: Bound, results: list[np.ndarray]) -> None:
+    """Raise ArgumentError where two arrays that are written share memory."""
+    written = {f.name: bound.arrays[f.name] for f in p.inouts if f.updates}
+    for o, a in zip(p.outputs, results, strict=True):
+        for name, other in written.items():
+            if np.may_share_memory(a, other):
+                raise ArgumentError(
+                    f"{o.name} shares memory with {name}: both are written", code="argument.alias",
+                    where=user_location(), hint="give another array",
+                )  # fmt: skip
+        written[o.name] = a
 
 
 def _plain(s: Source, values: Mapping[str, Any]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,54 @@ def test_wrong_arguments_are_refused_as_by_the_kernel():
     with pytest.raises(tw.ArgumentError) as e:
         fast(normal(20, 31), normal(256), normal(256, 512), normal(512, 256))
     assert e.value.code.startswith("argument.")
+
+
+def test_a_result_may_be_written_over_an_input():
+    fast = program(layers, T=256)
+    x, g, up, down = normal(31, 256), normal(256), normal(256, 512) / 16, normal(512, 256) / 23
+    wanted = fast(x, g, up, down)
+    assert fast(x, g, up, down, out=x) is x
+    np.testing.assert_array_equal(x, wanted)
+
+
+@tw.kernel
+def both(x: tw.f32[M, 5], w: tw.f32[5, 5]):
+    """The second result needs the first, and the input again."""
+    first = ops.linear(x, w)
+    return first, ops.exp(ops.linear(first, w)) - x
+
+
+def test_parts_that_run_later_read_the_input_and_not_the_result():
+    fast = program(both, M=2000)
+    x, w = normal(40, 5), normal(5, 5)
+    first, second = both.reference(x, w)
+    got = np.empty_like(x)
+    fast(x, w, out=(x, got))
+    np.testing.assert_allclose(x, first, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got, second, rtol=1e-4, atol=1e-5)
+
+
+def test_buffers_of_many_sizes_are_not_kept():
+    fast, w = program(layers, T=256), (normal(256), normal(256, 512) / 16, normal(512, 256) / 23)
+    for n in range(1, 20):
+        assert fast(normal(n, 256), *w).shape == (n, 256)
+    assert len(fast._spaces) == 8
+
+
+def test_calls_from_several_threads_wait_for_each_other():
+    fast = program(layers, T=256)
+    weights = normal(256), normal(256, 512) / 16, normal(512, 256) / 23
+    inputs = [normal(40, 256) for _ in range(6)]
+    wanted = [fast(x, *weights) for x in inputs]
+    with ThreadPoolExecutor(3) as pool:
+        for got, right in zip(pool.map(lambda x: fast(x, *weights), inputs), wanted, strict=True):
+            np.testing.assert_array_equal(got, right)
+
+
+def test_results_that_share_memory_are_refused():
+    fast = program(both, M=200)
+    x = normal(4, 5)
+    one = np.empty_like(x)
+    with pytest.raises(tw.ArgumentError) as e:
+        fast(x, normal(5, 5), out=(one, one))
+    assert e.value.code == "argument.alias"
