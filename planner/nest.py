@@ -15,19 +15,26 @@ def part_of(g: Graph, region: Region) -> Part:
     return cut(g.pipeline, g.with_inlined(region.members), [region.root])
 
 
-def schedule_region(region: Region, part: Part) -> Schedule:
-    """The whole schedule of a region, on its part."""
+# (name, n): the pass `name` wrote the directives from where the one before it ended up to the n-th.
+Passes = tuple[tuple[str, int], ...]
+
+
+def schedule_region(region: Region, part: Part) -> tuple[Schedule, Passes]:
+    """The whole schedule of a region, on its part, and which pass wrote which of its directives."""
     names = {whole: own for own, whole in part.names.items()}
     s = Schedule(part.pipeline)
+    passes: list[tuple[str, int]] = []
     members = [names[f.name] for f in region.members]
     for f in part.pipeline.funcs:
         if f.name not in members:
             s[f.name].compute_inline()
+    passes.append(("inline", len(s)))
     if len(members) == 1 or region.tile.whole:
         for f in members[:-1]:
             s[f].compute_root()
-        return complete(s)
+        return _completed(s, [*passes, ("fuse", len(s))])
     key, site = _cut_root(s, members[-1], region.tile)
+    passes.append(("tile", len(s)))
     sites = dict.fromkeys(members[:-1], site)
     if region.group is not None:
         group = [names[f.name] for f in region.group.members]
@@ -35,14 +42,22 @@ def schedule_region(region: Region, part: Part) -> Schedule:
             s[f].compute_at(sites.pop(f))
         for f in reversed(group[:-1]):
             s[f].compute_at(sites.pop(f))
+        passes.append(("fuse", len(s)))
         online = s.online(group, over=region.group.over, block=region.tile.block)
+        passes.append(("online", len(s)))
         blocks = f"{online.stage}.{region.group.over}_b"
         sites.update(
             {names[f.name]: blocks for f in region.members if names[f.name] in sites and BLOCKS in region.runs[f]}
         )
     for f in reversed(sites):  # consumers first
         s[f].compute_at(sites[f])
-    return complete(s, also=(key,))
+    return _completed(s, [*passes, ("fuse", len(s))], key)
+
+
+def _completed(s: Schedule, passes: list[tuple[str, int]], *also: Key) -> tuple[Schedule, Passes]:
+    """A schedule with the default one for the loops that it leaves alone, those of `also` besides."""
+    full = complete(s, also=also)
+    return full, (*passes, ("default", len(full)))
 
 
 def _cut_root(s: Schedule, root: str, tile: Tile) -> tuple[Key, str]:
@@ -63,4 +78,4 @@ def _cut_root(s: Schedule, root: str, tile: Tile) -> tuple[Key, str]:
     return stage.key, f"{address}.{outer}"
 
 
-__all__ = ["part_of", "schedule_region"]
+__all__ = ["Passes", "part_of", "schedule_region"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tilewright.hw import Machine
@@ -15,9 +15,10 @@ from tilewright.lang.regions import required
 from tilewright.lang.simplify import add, sub
 from tilewright.lang.values import Env, index_values
 from tilewright.planner.cut import Buffer, Part
+from tilewright.planner.goal import Goal
 from tilewright.planner.graph import Graph, make_graph
 from tilewright.planner.model import Model
-from tilewright.planner.nest import part_of, schedule_region
+from tilewright.planner.nest import Passes, part_of, schedule_region
 from tilewright.planner.order import Order, Task, least_memory
 from tilewright.planner.places import Lifetime, Places, assign
 from tilewright.planner.regions import Region, form_regions
@@ -26,11 +27,13 @@ from tilewright.schedule.schedule import Schedule
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One region of a plan: the part of the pipeline that it is, and its schedule."""
+    """One region of a plan: the part of the pipeline that it is, and its schedule; `passes` says up to which of its
+    directives each pass of planning wrote them."""
 
     region: Region
     part: Part
     schedule: Schedule
+    passes: Passes = ()
 
     @property
     def name(self) -> str:
@@ -41,7 +44,7 @@ class Step:
 class Plan:
     """What was decided for a pipeline on a machine. It was made for `sizes` and holds for all others as well.
 
-    `steps` stand in the order in which they run.
+    `steps` stand in the order in which they run. `stopped` says, for each pass that ended early, what bound it met.
     """
 
     pipeline: Pipeline
@@ -49,6 +52,8 @@ class Plan:
     sizes: Mapping[str, int]
     steps: tuple[Step, ...]
     order: Order
+    goal: Goal = Goal()
+    stopped: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -99,24 +104,25 @@ def is_whole(p: Pipeline, o: Output) -> bool:
     )
 
 
-def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int]) -> Plan:
+def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int], goal: Goal | None = None) -> Plan:
     """Measure, fuse, order, and write the schedules of a pipeline."""
-    model = Model(machine)
+    goal = goal or Goal()
+    model = Model(machine, goal)
     g = make_graph(p, sizes, model)
     regions = form_regions(g, model)
-    schedules: dict[tuple, Schedule] = {}
+    schedules: dict[tuple, tuple[Schedule, Passes]] = {}
     steps = {r.root.name: _step(g, r, schedules) for r in regions}
     order = least_memory([_task(g, steps[r.root.name]) for r in regions], {o.func.name for o in p.outputs})
-    return Plan(p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order)
+    return Plan(p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order, goal)
 
 
-def _step(g: Graph, region: Region, schedules: dict[tuple, Schedule]) -> Step:
+def _step(g: Graph, region: Region, schedules: dict[tuple, tuple[Schedule, Passes]]) -> Step:
     """A region as a step; equal parts in equal tiles have one schedule."""
     part = part_of(g, region)
     key = part.pipeline.digest, region.tile
     if key not in schedules:
         schedules[key] = schedule_region(region, part)
-    return Step(region, part, schedules[key])
+    return Step(region, part, *schedules[key])
 
 
 def _task(g: Graph, step: Step) -> Task:
