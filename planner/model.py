@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tilewright.codegen.accounts.table import weight
 from tilewright.hw import Machine
+from tilewright.planner.goal import Goal
 from tilewright.planner.measure import Operations
 
 _SHARE = 0.5  # of a cache that a working set may take, so that what else passes through leaves it there
@@ -24,9 +25,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Model:
-    """A machine for planning. Times are cycles."""
+    """A machine for planning, and what the plan is for. Times are cycles."""
 
     machine: Machine
+    goal: Goal = field(default_factory=Goal)
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:

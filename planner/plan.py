@@ -14,6 +14,7 @@ from tilewright.lang.pipeline import Output, Pipeline
 from tilewright.lang.regions import required
 from tilewright.lang.simplify import add, sub
 from tilewright.lang.values import Env, index_values
+from tilewright.planner.budget import Budget
 from tilewright.planner.cut import Buffer, Part
 from tilewright.planner.goal import Goal
 from tilewright.planner.graph import Graph, make_graph
@@ -52,7 +53,7 @@ class Plan:
     sizes: Mapping[str, int]
     steps: tuple[Step, ...]
     order: Order
-    goal: Goal = Goal()
+    goal: Goal = field(default_factory=Goal)
     stopped: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -108,12 +109,13 @@ def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int], goal: Goa
     """Measure, fuse, order, and write the schedules of a pipeline."""
     goal = goal or Goal()
     model = Model(machine, goal)
+    budget = Budget(goal)
     g = make_graph(p, sizes, model)
-    regions = form_regions(g, model)
+    regions = form_regions(g, model, budget)
     schedules: dict[tuple, tuple[Schedule, Passes]] = {}
     steps = {r.root.name: _step(g, r, schedules) for r in regions}
-    order = least_memory([_task(g, steps[r.root.name]) for r in regions], {o.func.name for o in p.outputs})
-    return Plan(p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order, goal)
+    order = least_memory([_task(g, steps[r.root.name]) for r in regions], {o.func.name for o in p.outputs}, budget)
+    return Plan(p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order, goal, budget.stopped)
 
 
 def _step(g: Graph, region: Region, schedules: dict[tuple, tuple[Schedule, Passes]]) -> Step:
