@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.planner.budget import Budget
 from tilewright.planner.errors import PlanError
-
-_STATES = 100_000  # sets of finished tasks that are looked at before a good order is taken for the best
+from tilewright.planner.goal import Goal
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,15 @@ def peak(tasks: Sequence[Task], keep: Iterable[str] = ()) -> int:
     return most
 
 
-def least_memory(tasks: Sequence[Task], keep: Iterable[str] = ()) -> Order:
+def least_memory(tasks: Sequence[Task], keep: Iterable[str] = (), budget: Budget | None = None) -> Order:
     """The order with the smallest peak: found by looking at sets of finished tasks, those with the smallest peak first.
 
-    Where there are too many, the better of the given order and a greedy one. Raises PlanError `plan.cycle` where tasks
-    wait for each other.
+    Where these are more than the states of the `budget`, the better of the given order and a greedy one. Raises
+    PlanError `plan.cycle` where tasks wait for each other.
     """
     g = _Graph(tasks, keep)
     greedy = _greedy(g)
-    found, complete = _search(g)
+    found, complete = _search(g, budget or Budget(Goal()))
     if found is not None:
         return _as_order(g, found, True)
     given = tuple(range(len(tasks)))
@@ -111,7 +111,7 @@ def _greedy(g: _Graph) -> tuple[int, ...]:
     return tuple(order)
 
 
-def _search(g: _Graph) -> tuple[tuple[int, ...] | None, bool]:
+def _search(g: _Graph, budget: Budget) -> tuple[tuple[int, ...] | None, bool]:
     """The best order, or None where there are too many sets to look at."""
     whole = (1 << len(g.tasks)) - 1
     heap: list[tuple[int, int, int, int]] = [
@@ -126,7 +126,7 @@ def _search(g: _Graph) -> tuple[tuple[int, ...] | None, bool]:
         if done in closed:
             continue
         closed.add(done)
-        if len(closed) > _STATES:
+        if not budget.spend("order"):
             return None, False
         for k in g.ready(done):
             during, after = g.run(k, done, live)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.tensors import Tensor
+from tilewright.planner.budget import Budget
 from tilewright.planner.graph import Graph
 from tilewright.planner.model import Level, Model
 from tilewright.planner.online import Group, find_group
@@ -61,16 +62,18 @@ class Region:
         return self.members[-1]
 
 
-def form_regions(g: Graph, model: Model) -> tuple[Region, ...]:
-    """The regions of a graph, producers first: every kept Func is in one."""
+def form_regions(g: Graph, model: Model, budget: Budget | None = None) -> tuple[Region, ...]:
+    """The regions of a graph, producers first: every kept Func is in one. A state of the `budget` (by default one of
+    the model's goal) is a tile that is looked at; once it is spent, Funcs stay alone."""
+    budget = budget or Budget(model.goal)
     where: dict[Func, Func] = {}  # the root of the region that a Func is in
     regions: dict[Func, Region] = {}
     for f in reversed(g.kept):
-        alone = _best(g, model, (f,))
+        alone = _best(g, model, (f,), budget)
         into = {where[r] for r in g.readers(f)}
         if len(into) == 1 and f not in g.results:
             (root,) = into
-            joined = _best(g, model, (f, *regions[root].members))
+            joined = _best(g, model, (f, *regions[root].members), budget)
             if joined.cycles < _SLACK * (alone.cycles + regions[root].cycles):
                 regions[root], where[f] = joined, root
                 continue
@@ -78,7 +81,7 @@ def form_regions(g: Graph, model: Model) -> tuple[Region, ...]:
     return tuple(regions[f] for f in g.kept if f in regions)
 
 
-def _best(g: Graph, model: Model, members: tuple[Func, ...]) -> Region:
+def _best(g: Graph, model: Model, members: tuple[Func, ...], budget: Budget) -> Region:
     """The region of these Funcs with the tile that makes it fastest, the largest of several. Equal layers are looked at
     once."""
     group = find_group(g, members)
@@ -86,7 +89,9 @@ def _best(g: Graph, model: Model, members: tuple[Func, ...]) -> Region:
     found = Region(members, runs, Tile(), math.inf, group)
     key = _outline(g, found)
     if key not in g.tried:
-        for tile in _tiles(g, members, group):
+        for k, tile in enumerate(_tiles(g, members, group)):
+            if not budget.spend("regions") and (k or len(members) > 1):  # the first tile of a Func alone is the whole
+                break
             cycles = _cycles(g, model, found, tile)
             if cycles < found.cycles:
                 found = replace(found, tile=tile, cycles=cycles)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.planner import order as subject
+from tilewright.planner.budget import Budget
 from tilewright.planner.errors import PlanError
+from tilewright.planner.goal import Goal
 from tilewright.planner.order import Task, least_memory, peak
 from tilewright.planner.places import ALIGNMENT, Lifetime, assign, lowest
 
@@ -60,11 +61,10 @@ def test_no_order_has_less(tasks, keep):
 
 @given(graphs())
 def test_a_bounded_search_gives_a_legal_order(tasks):
-    subject._STATES, old = 0, subject._STATES
-    try:
-        found = least_memory(tasks)
-    finally:
-        subject._STATES = old
+    spent = Budget(Goal(states=1))
+    spent.spend("order")
+    found = least_memory(tasks, budget=spent)
+    assert spent.stopped == {"order": "1 states looked at"}
     assert legal(found.tasks)
     assert not found.least
     assert found.peak <= peak(tasks)
