@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 ALIGNMENT = 64
 
@@ -32,8 +33,11 @@ class Places:
 
 def lowest(lifetimes: Sequence[Lifetime]) -> int:
     """The most (aligned) bytes in use at one moment: no assignment takes less."""
-    moments = {x.first for x in lifetimes}
-    return max((sum(_aligned(x.size) for x in lifetimes if x.first <= m <= x.last) for m in moments), default=0)
+    change: dict[int, int] = {}
+    for x in lifetimes:
+        change[x.first] = change.get(x.first, 0) + _aligned(x.size)
+        change[x.last + 1] = change.get(x.last + 1, 0) - _aligned(x.size)
+    return max(accumulate(change[m] for m in sorted(change)), default=0)
 
 
 def assign(lifetimes: Sequence[Lifetime]) -> Places:
