@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,12 @@ class Program:
 
     Buffers between the parts are kept from call to call, for the sizes that were asked for last; so one call runs at a
     time, and others wait for it.
+
+    `watch(moment, number, array)`, where it is set, is called "before" and "after" each step of the plan, by its number;
+    `array(source)` is what lies there for a buffer, an input or a scalar.
     """
+
+    watch: Callable[[str, int, Callable[[Source], Any]], None] | None = None
 
     def __init__(self, plan: Plan, mode: str = "contract", keyword_only: tuple[str, ...] = ()):
         self.plan, self._keyword_only = plan, keyword_only
@@ -85,12 +90,20 @@ class Program:
             else:
                 at[place] = a
         values = {**bound.arrays, **bound.scalars}
-        for c in self._calls:
-            given = [at[s] if isinstance(s, Buffer) else _plain(s, values) for s in c.inputs]
+
+        def array(s: Source) -> Any:
+            return at[s] if isinstance(s, Buffer) else _plain(s, values)
+
+        for k, c in enumerate(self._calls):
+            if self.watch is not None:
+                self.watch("before", k, array)
+            given = [array(s) for s in c.inputs]
             made = tuple(at[b] for b in c.outputs)
             own = {n: bound.env[n] for n in c.sizes}
             c.kernel(*given, threads=threads, **({"out": made[0] if len(made) == 1 else made} if made else {}),
                      **({"sizes": own} if own else {}))  # fmt: skip
+            if self.watch is not None:
+                self.watch("after", k, array)
         for o, a in copied:
             a[...] = self._slice(o, at, bound)
 
