@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.errors import ScheduleError
@@ -13,6 +14,7 @@ from tilewright.lang.types import index
 from tilewright.schedule import algebra
 from tilewright.schedule.build import Builder
 from tilewright.schedule.directive import Directive
+from tilewright.schedule.layout import IndexMap
 from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.registers import Registers
 from tilewright.schedule.schedule import Schedule
@@ -87,6 +89,24 @@ def _across(d: Definition, vector: Node) -> dict[Tensor, tuple[Node, int]] | Non
     return found
 
 
+def as_it_lies(d: Definition, given: Mapping[str, IndexMap]) -> Definition:
+    """A definition with its indices in the order in which the axes lie in memory, where arguments are given in layouts.
+
+    Only loops are chosen by it. The parts of an axis that is cut into blocks are all where the innermost one is.
+    """
+    if not given:
+        return d
+    orders = {name: m.order for name, m in given.items()}
+
+    def turned(name: str, indices: Sequence[Node]) -> tuple[Node, ...]:
+        return tuple(indices[k] for k in orders[name]) if name in orders else tuple(indices)
+
+    def placed(n: Node, args: tuple[Node, ...]) -> Node:
+        return ir.rebuild(n, turned(n.attr[0].name, args) if n.op == "load" else args)
+
+    return replace(d, lhs=turned(d.func.name, d.lhs), values=ir.transform(d.values, placed, {}))
+
+
 def single_axes(b: Builder, d: Definition) -> set[Node]:
     """The variables of a definition along which its Func is computed for a single index at a time."""
     built = b.funcs.get(d.func.name)
@@ -107,6 +127,9 @@ def loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builder
     if busy:
         _around_others(s, address, stage, threads, busy, registers, b)
         return
+    d = as_it_lies(d, s.state.given)
+    if d.pure_vars != stage.definition.pure_vars:
+        apply(s, "reorder", address, tuple(v.attr for v in d.pure_vars))
     if stage.key[1] == REPAIR:
         if d.lhs and d.lhs[-1] not in single:
             _pure(s, address, d, Threads(), registers)
@@ -253,10 +276,11 @@ def _crossing(d: Definition, b: Builder, registers: Registers) -> Node | None:
     built = b.funcs.get(d.func.name)
     if built is None or len(d.lhs) < 2 or d.number >= 0:
         return None
-    u = crossing_axis(d.lhs, b.bodies[(d.func.name, d.number)].values)
+    body = b.bodies[(d.func.name, d.number)]
+    u = crossing_axis(d.lhs, as_it_lies(replace(d, values=body.values), b.state.given).values)
     if u is None:
         return None
-    for v, r in zip(d.lhs, built.region, strict=True):
+    for v, r in zip(body.lhs, built.region, strict=True):
         n = constant_extent(r) if r.bounded else None
         if v in (u, d.lhs[-1]) and n is not None and n < tile_size(registers.width, _bytes(d)):
             return None
@@ -377,19 +401,21 @@ def tile_rows(registers: Registers) -> int:
 def _height(d: Definition, rows: Node, registers: Registers, b: Builder) -> int:
     """Rows of a register tile, no more than there are."""
     built = b.funcs.get(d.func.name)
-    region = None if built is None else built.region[d.lhs.index(rows)]
+    region = None if built is None else built.region[b.bodies[(d.func.name, d.number)].lhs.index(rows)]
     known = constant_extent(region) if region is not None and region.bounded else None
     return max(1, min(tile_rows(registers), known or tile_rows(registers)))
 
 
 def _pack(s: Schedule, load: Node, axis: int, at: str, registers: Registers) -> None:
     """A copy of what a column of tiles reads, such that it lies along the vectors; transposed in registers."""
+    given = s.state.given.get(load.attr[0].name)
+    axis, last = (axis, len(load.args) - 1) if given is None else (given.order[axis], given.order[-1])
     names = [f"a{k}" for k in range(len(load.args))]
     turned = [*(n for k, n in enumerate(names) if k != axis), names[axis]]
     before = set(s.state.funcs)
     apply(s, "cache_read", "", (load.attr[0].name,), at=at, layout=f"{' '.join(names)} -> {' '.join(turned)}")
     (copy,) = set(s.state.funcs) - before
-    u, v, n = names[-1], names[axis], tile_size(registers.width, load.dtype.bytes)
+    u, v, n = names[last], names[axis], tile_size(registers.width, load.dtype.bytes)
     apply(s, "tile", copy, (v, u), results=(f"{v}_o", f"{u}_o", f"{v}_t", f"{u}_t"), by=(n, n))
     outer = [x for x in names if x not in (u, v)]
     apply(s, "reorder", copy, (*outer, f"{v}_o", f"{u}_o", f"{u}_t", f"{v}_t"))

@@ -41,6 +41,12 @@ class IndexMap:
         env = {ir.var(n): i for n, i in zip(self.names, indices, strict=True)}
         return ir.substitute(self.axes, env)
 
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The logical axes from the outermost to the innermost: each stands where its last part does."""
+        last = {v.attr: k for k, a in enumerate(self.axes) for v in ir.leaves((a,), "var")}
+        return tuple(sorted(range(len(self.names)), key=lambda k: last[self.names[k]]))
+
     def extents(self, logical: Sequence[Node]) -> tuple[Node, ...]:
         """Physical extents for a region of the given logical extents, padding of partial blocks included.
 
