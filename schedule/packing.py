@@ -11,7 +11,6 @@ from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.tensors import Array
 from tilewright.schedule.causes import refuse
 from tilewright.schedule.directive import Directive
-from tilewright.schedule.directives.kinds import KINDS
 from tilewright.schedule.layout import IndexMap, parse_index_map
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ def with_given(s: Schedule, names: Collection[str]) -> Schedule:
 
 
 def _translated(s: Schedule, names: Collection[str]) -> Iterator[Directive]:
+    from tilewright.schedule.directives.kinds import KINDS  # the whole of the directives, which input_layouts spares
+
     copies: dict[str, str] = {}  # the converted copy -> the input
     before: set[str] = set()
     for k, d in enumerate(s.directives):

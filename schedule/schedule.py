@@ -17,8 +17,6 @@ from tilewright.lang.errors import ScheduleError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.constraints import check_constraint, holds
 from tilewright.schedule.directive import Directive, KnobRef, Value
-from tilewright.schedule.directives import step
-from tilewright.schedule.machines import check_memory, check_state
 from tilewright.schedule.state import State, find_stage, initial_state, refuse
 
 if TYPE_CHECKING:
@@ -44,13 +42,42 @@ class Schedule:
         self.pipeline = pipeline
         self.machine = _machine(machine)
         self.directives: tuple[Directive, ...] = ()
-        self.state: State = initial_state(pipeline)
         self.added = 0  # the default schedule's directives among them, which are the last ones
+        self._state: State | None = None
+        self._hashed: tuple[tuple[Directive, ...], str] | None = None
+
+    @classmethod
+    def recorded(
+        cls, pipeline: Pipeline, directives: Sequence[Directive], hash: str, added: int = 0,
+        machine: Machine | None = None,
+    ) -> Schedule:  # fmt: skip
+        """A schedule that was carried out before, by its directives in their canonical form and its `hash`: they are
+        carried out again when somebody asks what they lead to."""
+        made = cls(pipeline, machine)
+        made.directives, made.added = tuple(directives), added
+        made._hashed = made.directives, hash
+        return made
+
+    @property
+    def state(self) -> State:
+        """What the directives lead to."""
+        if self._state is None:
+            self._state = self._replayed(self.directives)._state if self.directives else initial_state(self.pipeline)
+        assert self._state is not None
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
 
     # Directives -----------------------------------------------------------------------------------------------
 
     def apply(self, d: Directive) -> Schedule:
         """Check one directive, carry it out and append it in its canonical form. Returns the schedule itself."""
+        # a compiled kernel that comes from the cache needs neither
+        from tilewright.schedule.directives import step
+        from tilewright.schedule.machines import check_memory, check_state
+
         if d.location is None:
             d = replace(d, location=user_location())
         for name in (d.stage, *d.operands, *d.results):
@@ -66,7 +93,7 @@ class Schedule:
                 check_state(state, self.machine)
         except ScheduleError as e:
             raise _placed(e, d) from None
-        self.directives, self.state = (*self.directives, d), state
+        self.directives, self._state = (*self.directives, d), state
         return self
 
     def __getitem__(self, address: str) -> Handle:
@@ -203,7 +230,7 @@ class Schedule:
     def copy(self) -> Schedule:
         """An independent schedule with the same directives."""
         made = Schedule(self.pipeline, self.machine)
-        made.directives, made.state = self.directives, self.state
+        made.directives, made._state = self.directives, self._state
         return made
 
     def prefix(self, n: int) -> Schedule:
@@ -224,10 +251,12 @@ class Schedule:
     @property
     def hash(self) -> str:
         """A hash of algorithm and directives, the same in every process."""
-        h = hashlib.blake2b(self.pipeline.digest.encode(), digest_size=16)
-        for d in self.directives:
-            h.update(repr((d.kind, d.stage, d.operands, d.results, d.options)).encode())
-        return h.hexdigest()
+        if self._hashed is None or self._hashed[0] is not self.directives:
+            h = hashlib.blake2b(self.pipeline.digest.encode(), digest_size=16)
+            for d in self.directives:
+                h.update(repr((d.kind, d.stage, d.operands, d.results, d.options)).encode())
+            self._hashed = self.directives, h.hexdigest()
+        return self._hashed[1]
 
     def __str__(self) -> str:
         from tilewright.schedule.text import print_directives
