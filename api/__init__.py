@@ -108,19 +108,23 @@ from tilewright.texts import parse_kernel, parse_schedule, read, write
 
 if TYPE_CHECKING:
     from tilewright.lang import operators as ops
+    from tilewright.plans import plan
     from tilewright.views.compare import compare
     from tilewright.views.explain import explain
     from tilewright.views.sweep import sweep
 
 __version__ = "0.1.0"
-_VIEWS = ("compare", "explain", "sweep")  # imported when they are asked for: they double the time of an import
+# imported when they are asked for: they double the time of an import
+_LATER = {
+    "compare": "views.compare", "explain": "views.explain", "plan": "plans", "sweep": "views.sweep",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name == "ops":
         return import_module("tilewright.lang.operators")
-    if name in _VIEWS:
-        return getattr(import_module(f"tilewright.views.{name}"), name)
+    if name in _LATER:
+        return getattr(import_module(f"tilewright.{_LATER[name]}"), name)
     raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
 
 
@@ -210,6 +214,7 @@ __all__ = [
     "ops",
     "parse_kernel",
     "parse_schedule",
+    "plan",
     "pow",
     "prod",
     "rdom",

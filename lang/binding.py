@@ -74,8 +74,8 @@ def bind_scalars(p: Pipeline, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_regions(p: Pipeline, env: Env) -> None:
     """Outputs, inputs and index arithmetic at these sizes and scalars; what was found good is remembered."""
-    passed: set[tuple] = p.__dict__.setdefault("_passed", set())
-    key = tuple(env[name] for name in (*p.sizes, *_index_scalars(p)))
+    passed = regions_passed(p)
+    key = tuple(env[name] for name in (*p.sizes, *index_scalars(p)))
     if key not in passed:
         check_outputs(p, env)
         check_inputs(p, env)
@@ -85,7 +85,12 @@ def check_regions(p: Pipeline, env: Env) -> None:
         passed.add(key)
 
 
-def _index_scalars(p: Pipeline) -> tuple[str, ...]:
+def regions_passed(p: Pipeline) -> set[tuple]:
+    """The sizes and scalars at which `check_regions` found nothing wrong."""
+    return p.__dict__.setdefault("_passed", set())
+
+
+def index_scalars(p: Pipeline) -> tuple[str, ...]:
     """Names of the scalars that ranges and indices depend on."""
     found = p.__dict__.get("_index_scalars")
     if found is None:

@@ -1,9 +1,10 @@
-"""What a plan is made for: what it should be best at, in which phase of a model, and how long may be searched."""
+"""What a plan is made for: what it should be best at, for which sizes, and how long may be searched."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tilewright.lang.errors import TilewrightError, user_location
@@ -21,6 +22,8 @@ PHASES: dict[str, str] = {
     "prefill": "many rows at once: large results between steps",
     "decode": "a row or a few: small kernels, for which weights are read",
 }
+
+Range = tuple[int, int]  # the lowest and the highest value of a size, both included
 
 
 @dataclass(frozen=True)
@@ -68,4 +71,38 @@ def _refused(kind: str, problem: str, legal: str) -> TilewrightError:
     return PlanError(problem, code=f"plan.{kind}", where=user_location(), hint=f"give {legal}")
 
 
-__all__ = ["OBJECTIVES", "PHASES", "Goal", "Objective", "Phase"]
+@dataclass(frozen=True)
+class Point:
+    """Sizes at which the candidates for a plan were compared: what the plan takes there, and how many times that is of the
+    best candidate; `tight` are regions of which a tile is too large there for the memory that it should stay in."""
+
+    sizes: Mapping[str, int]
+    cycles: float
+    ratio: float
+    tight: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ValidFor:
+    """For which sizes a plan was made: the `ranges` that were asked for, and the points in them that it was held against.
+
+    Values are right at all other sizes as well; what may not hold there is that tiles fit, and that no other plan is better.
+    """
+
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    points: tuple[Point, ...] = ()
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{n}={_range_text(r)}" for n, r in self.ranges.items())
+        return f"made for {said or 'all calls'}; values are right at all sizes"
+
+    def covers(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the plan was made for these sizes."""
+        return all(lo <= sizes[n] <= hi for n, (lo, hi) in self.ranges.items())
+
+
+def _range_text(r: Range) -> str:
+    return str(r[0]) if r[0] == r[1] else f"{r[0]}..{r[1]}"
+
+
+__all__ = ["OBJECTIVES", "PHASES", "Goal", "Objective", "Phase", "Point", "Range", "ValidFor"]

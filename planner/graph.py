@@ -111,11 +111,13 @@ def _met(load: Node, body: Body) -> Axes:
     return found
 
 
-def make_graph(p: Pipeline, sizes: Env, model: Model) -> Graph:
-    """Inline what costs less to compute again than to store and to read, and look at the rest."""
+def make_graph(p: Pipeline, sizes: Env, model: Model, inlined: tuple[Func, ...] | None = None) -> Graph:
+    """Inline what costs less to compute again than to store and to read (or what is said to be inlined, producers first),
+    and look at the rest."""
     works = measure(p, sizes)
     computing = {f: model.computing(w.operations) for f, w in works.items()}
-    inlined = _inlined(p, works, computing, model)
+    if inlined is None:
+        inlined = _inlined(p, works, computing, model)
     part: dict[Func, Body] = dict.fromkeys(inlined)  # type: ignore[arg-type]
     bodies: dict[Func, tuple[Body, ...]] = {}
     for f in p.funcs:

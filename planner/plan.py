@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import Machine
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output, Pipeline
-from tilewright.lang.regions import required
+from tilewright.lang.regions import region
 from tilewright.lang.simplify import add, sub
 from tilewright.lang.values import Env, index_values
 from tilewright.planner.budget import Budget
 from tilewright.planner.cut import Buffer, Part
-from tilewright.planner.goal import Goal
+from tilewright.planner.goal import Goal, ValidFor
 from tilewright.planner.graph import Graph, make_graph
 from tilewright.planner.model import Model
 from tilewright.planner.nest import Passes, part_of, schedule_region
@@ -24,6 +28,10 @@ from tilewright.planner.order import Order, Task, least_memory
 from tilewright.planner.places import Lifetime, Places, assign
 from tilewright.planner.regions import Region, form_regions
 from tilewright.schedule.schedule import Schedule
+
+if TYPE_CHECKING:
+    from tilewright.planner.metrics import Metrics
+    from tilewright.planner.program import Program
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +51,12 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What was decided for a pipeline on a machine. It was made for `sizes` and holds for all others as well.
+    """What was decided for a pipeline on a machine. It was made at `sizes` (and at scalars that indices go by), which are
+    of those that it is `valid_for`, and its values are right at all others as well.
 
-    `steps` stand in the order in which they run. `stopped` says, for each pass that ended early, what bound it met.
+    `steps` stand in the order in which they run. `stopped` says, for each pass that ended early, what bound it met;
+    `seconds` what planning (`plan`) and compiling (`compile`) took. `tokens` is the size that counts tokens, for figures
+    by token; `mode` and `keyword_only` are the kernel's.
     """
 
     pipeline: Pipeline
@@ -55,6 +66,59 @@ class Plan:
     order: Order
     goal: Goal = field(default_factory=Goal)
     stopped: Mapping[str, str] = field(default_factory=dict)
+    valid_for: ValidFor = field(default_factory=ValidFor)
+    tokens: str | None = None
+    mode: str = "contract"
+    keyword_only: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """What is computed together, in the order in which it runs."""
+        return tuple(s.region for s in self.steps)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The plan as one schedule of the whole pipeline."""
+        from tilewright.planner.whole import whole_schedule
+
+        return whole_schedule(self)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """What the plan comes to, and beside it what the pipeline takes op by op."""
+        from tilewright.planner.metrics import metrics_of
+
+        return metrics_of(self)
+
+    def compile(self) -> Program:
+        """Compile all kernels: a Program is called like the kernel that the plan is of."""
+        from tilewright.planner.program import Program
+
+        start = time.perf_counter()
+        made = Program(self, self.mode, self.keyword_only)
+        self.seconds["compile"] = time.perf_counter() - start
+        return made
+
+    def __str__(self) -> str:
+        from tilewright.planner.reports.text import plan_text
+
+        return plan_text(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data in the form that docs/planner.md describes."""
+        from tilewright.planner.reports.data import plan_data
+
+        return plan_data(self)
+
+    def to_json(self) -> str:
+        return json.dumps(self.as_json(), indent=2)
+
+    def html(self, path: str | Path) -> None:
+        """Write the report: one file that a browser opens from disk, without a network."""
+        from tilewright.planner.reports.page import page
+
+        Path(path).write_text(page(self), encoding="utf-8")
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -62,8 +126,8 @@ class Plan:
         direct = {Buffer(o.func, o.component) for o in self.pipeline.outputs if is_whole(self.pipeline, o)}
         return tuple(b for s in self.steps for b in s.part.outputs if b not in direct)
 
-    def places(self, sizes: Env) -> Places:
-        """Where the buffers lie in one block of memory at these sizes."""
+    def lifetimes(self, sizes: Env) -> tuple[Lifetime, ...]:
+        """The bytes of the buffers at these sizes, and from which step to which each is in use."""
         bytes_ = dict(zip(self.buffers, buffer_bytes(self.pipeline, self.buffers, sizes), strict=True))
         last: dict[Buffer, int] = {}
         first: dict[Buffer, int] = {}
@@ -72,17 +136,21 @@ class Plan:
             last.update({b: k for b in (*s.part.inputs, *s.part.outputs) if b in bytes_})  # type: ignore[misc]
         results = {o.func for o in self.pipeline.outputs}
         last.update({b: len(self.steps) for b in bytes_ if b.func in results})  # copied from when all has run
-        return assign([Lifetime(b.name, n, first[b], last[b]) for b, n in bytes_.items()])
+        return tuple(Lifetime(b.name, n, first[b], last[b]) for b, n in bytes_.items())
+
+    def places(self, sizes: Env) -> Places:
+        """Where the buffers lie in one block of memory at these sizes."""
+        return assign(self.lifetimes(sizes))
 
 
 def starts_of(p: Pipeline, f: Func) -> tuple[Node, ...]:
     """The first index on each axis of what is stored of a Func."""
-    return tuple(r.lo for r in required(p).funcs[f])  # type: ignore[misc]
+    return tuple(r.lo for r in region(p, f))  # type: ignore[misc]
 
 
 def buffer_shape(p: Pipeline, b: Buffer) -> tuple[Node, ...]:
     """The extents of what is stored of a Func: of the region that is needed."""
-    return tuple(add(sub(r.hi, r.lo), integer(1)) for r in required(p).funcs[b.func])  # type: ignore[arg-type]
+    return tuple(add(sub(r.hi, r.lo), integer(1)) for r in region(p, b.func))  # type: ignore[arg-type]
 
 
 def buffer_bytes(p: Pipeline, buffers: tuple[Buffer, ...], sizes: Env) -> Iterator[int]:
@@ -93,14 +161,14 @@ def buffer_bytes(p: Pipeline, buffers: tuple[Buffer, ...], sizes: Env) -> Iterat
 
 def is_whole(p: Pipeline, o: Output) -> bool:
     """Whether an output is all that is stored of its Func, so that it is made where the caller wants it."""
-    region = required(p).funcs[o.func]
+    box = region(p, o.func)
     alone = sum(x.func is o.func and x.component == o.component for x in p.outputs) == 1
     return (
         alone
         and not isinstance(o.func, InoutFunc)
         and all(
             r.lo is a and r.hi is not None and add(r.hi, integer(1)) is b
-            for r, a, b in zip(region, o.starts, o.stops, strict=True)
+            for r, a, b in zip(box, o.starts, o.stops, strict=True)
         )
     )
 

@@ -81,6 +81,25 @@ def form_regions(g: Graph, model: Model, budget: Budget | None = None) -> tuple[
     return tuple(regions[f] for f in g.kept if f in regions)
 
 
+def recosted(g: Graph, model: Model, region: Region) -> Region:
+    """A region in the graph of other sizes than those that it was made for: its tile as it is, and what it takes there.
+
+    Where the tile does not fit, it is thought to take what its members take one by one.
+    """
+    group = None if region.group is None else find_group(g, region.members)
+    found = Region(region.members, _runs(g, region.members, group), region.tile, math.inf, group)
+    cycles = _cycles(g, model, found, region.tile)
+    if math.isinf(cycles):
+        budget = Budget(model.goal)
+        cycles = sum(_best(g, model, (f,), budget).cycles for f in region.members)
+    return replace(found, cycles=cycles)
+
+
+def fits(g: Graph, model: Model, region: Region) -> bool:
+    """Whether what passes between the members of a region, a tile at a time, stays near at the sizes of this graph."""
+    return math.isfinite(_cycles(g, model, region, region.tile))
+
+
 def _best(g: Graph, model: Model, members: tuple[Func, ...], budget: Budget) -> Region:
     """The region of these Funcs with the tile that makes it fastest, the largest of several. Equal layers are looked at
     once."""
@@ -187,4 +206,4 @@ def _cycles(g: Graph, model: Model, region: Region, tile: Tile) -> float:
     return computing + moving + _START * tiles * len(region.members) + _LAUNCH
 
 
-__all__ = ["BLOCKS", "Region", "Tile", "form_regions"]
+__all__ = ["BLOCKS", "Region", "Tile", "fits", "form_regions", "recosted"]

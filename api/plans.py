@@ -1,0 +1,91 @@
+"""`tw.plan`: a pipeline of many Funcs comes in, a plan of how to run it on a machine comes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright import pipelines
+from tilewright.hw import Machine, load_machine
+from tilewright.kernels import Kernel, check_mode
+from tilewright.lang.errors import ArgumentError, user_location
+from tilewright.lang.pipeline import Pipeline
+from tilewright.planner.errors import PlanError
+from tilewright.planner.goal import Goal, Objective, Phase
+from tilewright.planner.host import HOST, host_machine
+from tilewright.planner.plan import Plan
+from tilewright.planner.ranges import plan_ranges, read_sizes
+
+
+def plan(
+    target: Kernel | Pipeline,
+    machine: Machine | str = HOST,
+    *,
+    objective: Objective = "latency",
+    phase: Phase | None = None,
+    budget_s: float = 10.0,
+    sizes: Mapping[str, int | tuple[int, int]] | None = None,
+    seed: int = 0,
+    tokens: str | None = None,
+    statics: Mapping[str, Any] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    scalars: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Plan:
+    """Plan how a kernel (or a pipeline of one) runs on a machine: what is computed together, in which tiles, in which
+    order, and where what passes between steps lies.
+
+    `machine` is a Machine, a preset, a machine file, or "host": this computer, with known rates of its kind. `objective`
+    is latency (cycles), traffic (bytes from and to main memory) or memory (the most that lives at once). `sizes` has every
+    size as a number or as a range `(low, high)`: for ranges plans are made at their ends and in the middle, and the one is
+    taken that is best over all of them. Values are right at other sizes, too. `budget_s` bounds the search; the plan says
+    what stopped early. `tokens` names the size that counts tokens, for figures by token; `scalars` has values of those
+    that indices go by.
+
+    Raises ArgumentError for what is no kernel and for wrong sizes, PlanError for an unknown objective, phase or budget,
+    ranges that are none, and what no plan can be made for, and MachineError for an unknown machine.
+    """
+    start = time.perf_counter()
+    goal = Goal(objective, phase, budget_s, seed=seed)
+    p, how, keyword_only = _pipeline(target, dtypes, statics or {})
+    on = _machine(machine)
+    ranges = read_sizes(p, sizes or {}, scalars or {})
+    if tokens is not None and tokens not in p.sizes:
+        raise PlanError(
+            f"{p.name} has no size {tokens!r} that could count tokens", code="plan.tokens", where=user_location(),
+            hint=f"one of its sizes: {', '.join(p.sizes)}" if p.sizes else "it has no sizes: leave it out",
+        )  # fmt: skip
+    found = plan_ranges(p, on, ranges, scalars or {}, goal)
+    made = replace(found, tokens=tokens, mode=check_mode(mode or how), keyword_only=keyword_only)
+    made.seconds["plan"] = time.perf_counter() - start
+    return made
+
+
+def _pipeline(target: Any, dtypes: Any, statics: Mapping[str, Any]) -> tuple[Pipeline, str, tuple[str, ...]]:
+    """What is planned, its mode, and the parameters that calls give by name."""
+    if isinstance(target, Kernel):
+        types = {t.name: t.choices[0] for t in target.interface.type_vars} | dict(dtypes or {})
+        named = tuple(q.name for q in target.interface.params if q.keyword_only and not q.static)
+        return target.pipeline(dtypes=types, **statics), target.mode, named
+    if isinstance(target, Pipeline):
+        if dtypes or statics:
+            raise _no_kernel("a pipeline has its types and static values already", "leave out dtypes and statics")
+        return target, "contract", ()
+    if isinstance(target, pipelines.Pipeline):
+        raise _no_kernel("this pipeline has no outputs yet", "what it gives: p.returns(out)")
+    raise _no_kernel(f"{target!r:.60} is no kernel", "a @tw.kernel, or kernel.pipeline()")
+
+
+def _no_kernel(problem: str, legal: str) -> ArgumentError:
+    return ArgumentError(f"plan: {problem}", code="argument.plan", where=user_location(), hint=legal)
+
+
+def _machine(given: Machine | str) -> Machine:
+    if isinstance(given, Machine):
+        return given
+    return host_machine() if given == HOST else load_machine(given)
+
+
+__all__ = ["plan"]

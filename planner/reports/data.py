@@ -1,0 +1,111 @@
+"""A plan as plain data, in a form that stays: docs/planner.md describes it. Equal plans give equal data, but for what was
+measured (`measured`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from tilewright.lang.func import Func
+from tilewright.lang.values import index_values
+from tilewright.planner.metrics import StepFigures, Totals
+from tilewright.planner.plan import Plan, Step, buffer_shape
+from tilewright.planner.reports.words import axis_names
+
+FORMAT, VERSION = "tilewright-plan", 1
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """Everything that was decided, and the figures of it."""
+    m = plan.metrics
+    return {
+        "format": FORMAT, "version": VERSION, "kernel": plan.pipeline.name, "digest": plan.pipeline.digest,
+        "machine": plan.machine.name, "clock_ghz": plan.machine.clock_ghz, "goal": asdict(plan.goal),
+        "sizes": dict(plan.sizes), "tokens": plan.tokens,
+        "valid_for": {
+            "ranges": {n: list(r) for n, r in plan.valid_for.ranges.items()},
+            "points": [asdict(x) | {"tight": list(x.tight)} for x in plan.valid_for.points],
+        },
+        "stopped": dict(plan.stopped),
+        "metrics": {
+            "plan": totals_data(m.plan), "naive": totals_data(m.naive), "seconds": m.seconds,
+            "bytes_per_token": m.bytes_per_token, "roofs": dict(m.roofs),
+        },
+        "steps": [_step(plan, s, f) for s, f in zip(plan.steps, m.steps, strict=True)],
+        "kernels": list(_kernels(plan)),
+        "buffers": list(_buffers(plan)),
+        "order": {"peak": plan.order.peak, "least": plan.order.least},
+        "funcs": list(_funcs(plan)),
+        "measured": {f"{what}_s": s for what, s in plan.seconds.items()},
+    }  # fmt: skip
+
+
+def totals_data(t: Totals) -> dict[str, Any]:
+    memory = asdict(t.memory) | {"peak": t.memory.peak}
+    return {
+        "funcs": t.funcs, "stored": t.stored, "steps": t.steps, "kernels": t.kernels, "fusion_rate": t.fusion_rate,
+        "cycles": _finite(t.cycles), "computing": t.computing, "utilisation": t.utilisation, "flops": t.flops,
+        "read": t.read, "written": t.written, "bytes": t.bytes, "intensity": _finite(t.intensity), "memory": memory,
+    }  # fmt: skip
+
+
+def _step(plan: Plan, s: Step, f: StepFigures) -> dict[str, Any]:
+    tile, names = s.region.tile, axis_names(s.region)
+    return {
+        "name": s.name, "kernel": f.kernel, "funcs": list(f.funcs), "tiled": list(f.tiled), "inlined": list(f.inlined),
+        "tile": {
+            "alone": names[: tile.alone], "axis": None if tile.axis is None else names[tile.axis],
+            "width": tile.width, "block": tile.block, "over": None if s.region.group is None else s.region.group.over,
+        },
+        "inputs": [x.name for x in s.part.inputs],
+        "outputs": [b.name for b in s.part.outputs],
+        "flops": f.flops, "read": f.read, "written": f.written, "bytes": f.bytes, "intensity": _finite(f.intensity),
+        "computing": f.computing, "moving": f.moving, "cycles": _finite(f.cycles), "limit": f.limit, "peak": f.peak,
+        "ridge": f.ridge,
+    }  # fmt: skip
+
+
+def _kernels(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Equal steps share a kernel."""
+    numbers = [f.kernel for f in plan.metrics.steps]
+    for number in range(plan.metrics.plan.kernels):
+        steps = [k for k, n in enumerate(numbers) if n == number]
+        s = plan.steps[steps[0]]
+        yield {"steps": steps, "digest": s.part.pipeline.digest, "schedule": str(s.schedule)}
+
+
+def _buffers(plan: Plan) -> Iterator[dict[str, Any]]:
+    """What passes between steps: `first` and `last` are the steps in which it is in use."""
+    offsets = plan.places(plan.sizes).offsets
+    for b, x in zip(plan.buffers, plan.lifetimes(plan.sizes), strict=True):
+        shape = [max(0, n) for n in index_values(buffer_shape(plan.pipeline, b), plan.sizes)]
+        yield {
+            "name": b.name, "func": b.func.name, "dtype": b.func.dtypes[b.component].name, "shape": shape,
+            "bytes": x.size, "offset": offsets[b.name], "first": x.first, "last": min(x.last, len(plan.steps) - 1),
+        }  # fmt: skip
+
+
+def _funcs(plan: Plan) -> Iterator[dict[str, Any]]:
+    """The graph: every Func with what it reads, and the steps that compute it."""
+    from tilewright.planner.measure import measure
+
+    computed: dict[str, list[int]] = {}
+    for k, f in enumerate(plan.metrics.steps):
+        for name in f.funcs:
+            computed.setdefault(name, []).append(k)
+    for f, w in measure(plan.pipeline, plan.sizes).items():
+        yield {"name": f.name, "reads": [t.name for t in w.reads if _is_named(t)], "shape": list(w.extents),
+               "steps": computed.get(f.name, [])}  # fmt: skip
+
+
+def _is_named(t: Any) -> bool:
+    return isinstance(t, Func) or not hasattr(t, "values")  # tables are part of what reads them
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None  # JSON has no infinity
+
+
+__all__ = ["FORMAT", "VERSION", "plan_data", "totals_data"]
