@@ -87,6 +87,9 @@ class Context(ctypes.Structure):
     ]
 
 
+CONTEXT_BYTES = ctypes.sizeof(Context)
+
+
 def symbol(name: str, content: str | bytes) -> str:
     """The C symbol `tw_<name>_<hash8>` of a kernel; `content` is what makes this variant different."""
     data = content.encode() if isinstance(content, str) else content

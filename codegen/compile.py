@@ -163,7 +163,7 @@ class Compiled:
 
         if not (args or kwargs):
             return explain(self, None)
-        return explain(*self._resolved(args, out, sizes, kwargs))
+        return explain(*self.prepared(args, out, sizes, kwargs))
 
     def profile(
         self, *args: Any, out: Any = None, sizes: Any = None, seconds: float = 0.5, **kwargs: Any
@@ -176,7 +176,7 @@ class Compiled:
         """
         from tilewright.codegen.profile import profile
 
-        kernel, ready = self._resolved(args, out, sizes, kwargs)
+        kernel, ready = self.prepared(args, out, sizes, kwargs)
         return profile(kernel, ready, seconds)
 
     @property
@@ -303,11 +303,11 @@ class Compiled:
         self.calls.learn(threads, ready.keep)
         if sizes:
             self.calls.accept(sizes)
-        return self._run(ready, runtime.context(threads))
+        return self.run(ready, runtime.context(threads))
 
     def _checked(self, context: Any, *args: Any, out: Any = None, sizes: Any = None, **kwargs: Any) -> Any:
         """A call with everything checked in Python."""
-        return self._run(self._ready(args, out, sizes, kwargs), context)
+        return self.run(self._ready(args, out, sizes, kwargs), context)
 
     def _ready(self, args: Sequence[Any], out: Any, sizes: Any, kwargs: Mapping[str, Any]) -> Ready:
         """The variant for these arguments and what it is called with."""
@@ -330,7 +330,8 @@ class Compiled:
             out if out is not None else structured(p.structure, outputs), self._fail, bound.env, variant,
         )  # fmt: skip
 
-    def _run(self, ready: Ready, context: Any) -> Any:
+    def run(self, ready: Ready, context: Any) -> Any:
+        """Run a call that was prepared; its result."""
         broken = ready.arrays[-1] if self.promises else None
         if broken is not None:
             broken[...] = 0
@@ -355,19 +356,19 @@ class Compiled:
         or its own `result`. Scalars stay as they are. Raises what the call itself would raise; only requirements on
         values that lie in arrays are checked again.
         """
-        kernel, ready = self._resolved(args, out, sizes, kwargs)
+        kernel, ready = self.prepared(args, out, sizes, kwargs)
         context = context_for(executor, threads) if executor is not None else runtime.context(_positive(threads))
         return BoundCall(self.pipeline.name, ready.result, kernel._caller(ready, context))
 
     def _caller(self, ready: Ready, context: Any) -> Callable[[], Any]:
         """A call without arguments: the builtin, where nothing is left for Python to do."""
         found = bound_builtin(ready, context) if native(self) else None
-        return found or functools.partial(self._run, ready, context)
+        return found or functools.partial(self.run, ready, context)
 
-    def _resolved(
-        self, args: Sequence[Any], out: Any, sizes: Any, kwargs: Mapping[str, Any]
+    def prepared(
+        self, args: Sequence[Any], out: Any = None, sizes: Any = None, kwargs: Mapping[str, Any] = MappingProxyType({})
     ) -> tuple[Compiled, Ready]:  # fmt: skip
-        """The form of the kernel for these arguments, some of them packed, and what it is called with."""
+        """The form of the kernel for these arguments, some of them packed, and what it is called with: `run` takes it."""
         if not any(type(v) is Packed for v in (*args, *kwargs.values())):
             return self, self._ready(args, out, sizes, kwargs)
         kernel, given, named = resolved(self, tuple(args), {**kwargs, "sizes": sizes})

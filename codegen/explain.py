@@ -246,7 +246,7 @@ def _distance(fast: Compiled, ready: Ready) -> Distance:
     written = [a for a, role in zip(ready.arrays, fast._roles, strict=False) if role[1] in ("out", "inout")]
     held = [a.copy() for a in written]
     context = runtime.context(1)
-    fast._run(ready, context)  # raises what there is to raise
+    fast.run(ready, context)  # raises what there is to raise
     run = fast._caller(ready, context)
     seconds = measure.best(lambda repeats: [run() for _ in range(repeats)], _SECONDS)
     for array, before in zip(written, held, strict=True):

@@ -120,7 +120,7 @@ def profile(fast: Compiled, ready: Ready, seconds: float) -> Profile:
         )
     form = _form(fast, ready)
     context = runtime.context(1)
-    fast._run(ready, context)  # raises what there is to raise
+    fast.run(ready, context)  # raises what there is to raise
     return _profile(fast.pipeline.name, form, _measured(form, ready, context, seconds))
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.compile import Compiled, compile_schedule, given_outputs
+from tilewright.codegen.compile import Compiled, compile_schedule, given_outputs, stride_class
+from tilewright.codegen.native_calls import MISSED, missed
+from tilewright.lang import ir
 from tilewright.lang.binding import Bound, bind
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import Output, Pipeline, ScalarParam
-from tilewright.lang.values import index_values
+from tilewright.lang.values import Env, index_values
 from tilewright.planner.cut import Buffer, Source
+from tilewright.planner.native import Caller, Linked
 from tilewright.planner.places import ALIGNMENT
 from tilewright.planner.plan import Plan, buffer_shape, is_whole, starts_of
 
@@ -30,6 +33,14 @@ class _Call:
     inputs: tuple[Source, ...]
     outputs: tuple[Buffer, ...]
     sizes: tuple[str, ...]
+
+    def arguments(self, array: Callable[[Source], Any], env: Env) -> tuple[list[Any], dict[str, Any]]:
+        """By position, and by name."""
+        made = tuple(array(b) for b in self.outputs)
+        named: dict[str, Any] = {"out": made[0] if len(made) == 1 else made} if made else {}
+        if self.sizes:
+            named["sizes"] = {n: env[n] for n in self.sizes}
+        return [array(s) for s in self.inputs], named
 
 
 class Program:
@@ -51,7 +62,7 @@ class Program:
         calls = []
         for step in plan.steps:
             p = step.part.pipeline
-            key = p.digest, str(step.schedule)
+            key = p.digest, step.schedule.hash
             if key not in kernels:
                 kernels[key] = compile_schedule(p, step.schedule, mode)
             said = {e.attr for a in p.arrays for e in a.extents if e.op == "size"}
@@ -60,18 +71,33 @@ class Program:
             )
         self._calls, self.kernels = tuple(calls), tuple(kernels.values())
         self._spaces: dict[tuple, dict[Buffer, np.ndarray]] = {}
+        shapes = [n for b in plan.buffers for n in buffer_shape(plan.pipeline, b)]
+        self._fixed = tuple(dict.fromkeys(n.attr for kind in ("size", "scalar") for n in ir.leaves(shapes, kind)))
+        self._native: dict[
+            int | None, list[tuple[tuple, Callable[..., Any]]]
+        ] = {}  # the last that were made, by threads
         self._running = threading.Lock()
 
     def __call__(
         self, *args: Any, out: Any = None, sizes: Any = None, threads: int | None = None, **kwargs: Any
     ) -> Any:
+        given = kwargs if out is None else {**kwargs, "out": out}
+        with self._running:
+            if sizes is None and self.watch is None:
+                for _, call in self._native.get(threads, ()):
+                    found = call(*args, **given)
+                    if found is not MISSED:
+                        return found
+            return self._slow(args, out, sizes, threads, kwargs)
+
+    def _slow(self, args: Sequence[Any], out: Any, sizes: Any, threads: int | None, kwargs: Mapping[str, Any]) -> Any:
+        """A call that no builtin takes: checked here."""
         p = self.plan.pipeline
         bound = bind(p, args, kwargs, sizes, len(self._keyword_only))
         results = given_outputs(p, bound, out)
         if out is not None:
             _check_apart(p, bound, results)
-        with self._running:
-            self._run(bound, results, threads)
+        self._run(bound, results, threads)
         return _structured(p.structure, results) if out is None else out
 
     def _run(self, bound: Bound, results: list[np.ndarray], threads: int | None) -> None:
@@ -97,20 +123,38 @@ class Program:
         for k, c in enumerate(self._calls):
             if self.watch is not None:
                 self.watch("before", k, array)
-            given = [array(s) for s in c.inputs]
-            made = tuple(at[b] for b in c.outputs)
-            own = {n: bound.env[n] for n in c.sizes}
-            c.kernel(*given, threads=threads, **({"out": made[0] if len(made) == 1 else made} if made else {}),
-                     **({"sizes": own} if own else {}))  # fmt: skip
+            given, named = c.arguments(array, bound.env)
+            c.kernel(*given, threads=threads, **named)
             if self.watch is not None:
                 self.watch("after", k, array)
         for o, a in copied:
             a[...] = self._slice(o, at, bound)
+        if not copied:
+            self._learn(bound, results, threads, array)
+
+    def _learn(
+        self, bound: Bound, results: Sequence[np.ndarray], threads: int | None, array: Callable[[Source], Any]
+    ) -> None:  # fmt: skip
+        """Make a builtin for calls like this one."""
+        p, known = self.plan.pipeline, self._native.setdefault(threads, [])
+        arrays = [*(bound.arrays[a.name] for a in p.arrays), *results]
+        fixed = {n: int(bound.env[n]) for n in self._fixed}
+        key = (*fixed.values(), *map(stride_class, arrays))
+        if any(k == key for k, _ in known):
+            return  # it does not take the call for another reason
+        steps = []
+        for c in self._calls:
+            given, named = c.arguments(array, bound.env)
+            steps.append(Linked(*c.kernel.prepared(given, **named), c.inputs, c.outputs))
+        direct = {Buffer(o.func, o.component): k for k, o in enumerate(p.outputs)}
+        caller = Caller(p, direct, fixed, self._space(bound), self._keyword_only)
+        known.insert(0, (key, caller.entry(steps, arrays, threads) or missed))
+        del known[_KEPT:]
 
     def _space(self, bound: Bound) -> dict[Buffer, np.ndarray]:
         """The buffers of a set of sizes, as views of one block."""
         p = self.plan.pipeline
-        key = tuple(bound.env[n] for n in p.sizes)
+        key = tuple(bound.env[n] for n in self._fixed)
         if key not in self._spaces:
             if len(self._spaces) == _KEPT:
                 self._spaces.pop(next(iter(self._spaces)))  # the one that was made first

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection, Sequence
 
 from tilewright.codegen import abi, cache, jit, target
-from tilewright.codegen.runtime import bound_ir, entry_ir, memory_ir, pool_ir, portable_ir, table
+from tilewright.codegen.runtime import bound_ir, entry_ir, memory_ir, pool_ir, portable_ir, steps_ir, table
 from tilewright.codegen.runtime.processors import available, default_threads
 
 _POSIX_TEXT = """
@@ -95,6 +95,17 @@ def bound_address() -> int:
     """Address of the function behind every bound call."""
     with _lock:
         return _builtin("tw_bound")
+
+
+@functools.cache
+def _steps() -> int:
+    return _load("steps", steps_ir.text(), (), ("tw_steps",), {}).address("tw_steps")
+
+
+def steps_address() -> int:
+    """Address of the function that runs several kernels as one (see steps_ir.py)."""
+    with _lock:
+        return _steps()
 
 
 def address(name: str) -> int:

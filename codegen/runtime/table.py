@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MAX_ARRAYS, MAX_AXES, MAX_SIZES, MAX_SCALARS = 32, 128, 64, 64
+MAX_ARRAYS, MAX_AXES, MAX_SIZES, MAX_SCALARS = 512, 2048, 64, 64  # words on the stack of the call: 36 KiB
 MAX_PARAMS = MAX_ARRAYS + MAX_SCALARS + MAX_SIZES
 MAX_DEPTH = 16  # of the stack on which extents are worked out
 
@@ -106,18 +106,11 @@ def fill(text: str) -> str:
         "SOLVE": SOLVE,
         "NUMBER": NUMBER,
     }
-    for name, fields in records.items():
-        # longest first, so that no name is replaced inside another
-        for number in sorted(range(len(fields)), key=lambda i: -len(fields[i])):
-            text = text.replace(f"{name}.{fields[number]}", str(8 * number))
-        text = text.replace(f"{name}.bytes", str(8 * len(fields)))
+    known = {f"{r}.{name}": 8 * k for r, names in records.items() for k, name in enumerate((*names, "bytes"))}
     for name, kinds in (("OPERATION", OPERATIONS), ("STORED", STORED)):
-        for number, kind in enumerate(kinds):
-            text = re.sub(rf"\b{name}\.{kind}\b", str(number), text)
-    limits = {
-        "ARRAYS": MAX_ARRAYS, "AXES": MAX_AXES, "SIZES": MAX_SIZES, "SCALARS": MAX_SCALARS, "PARAMS": MAX_PARAMS,
-        "DEPTH": MAX_DEPTH,
+        known |= {f"{name}.{kind}": k for k, kind in enumerate(kinds)}
+    known |= {
+        "MAX_ARRAYS": MAX_ARRAYS, "MAX_AXES": MAX_AXES, "MAX_SIZES": MAX_SIZES, "MAX_SCALARS": MAX_SCALARS,
+        "MAX_PARAMS": MAX_PARAMS, "MAX_DEPTH": MAX_DEPTH,
     }  # fmt: skip
-    for name, value in limits.items():
-        text = text.replace(f"MAX_{name}", str(value))
-    return text
+    return re.sub(r"\b[A-Z]+(?:\.|(?<=MAX)_)\w+", lambda m: str(known[m[0]]), text)

@@ -30,7 +30,7 @@ from tests.codegen.entry_support import (
     vector,
 )
 from tilewright.codegen import entry, jit, runtime, target
-from tilewright.codegen.runtime import layout
+from tilewright.codegen.runtime import layout, table
 from tilewright.codegen.signature import ScalarParam, Signature
 
 pytestmark = pytest.mark.skipif(not layout.usable(), reason="objects are laid out in another way here")
@@ -434,6 +434,8 @@ def test_as_the_call_of_a_class(add: Any, slow: Slow_) -> None:
     assert kernel(a) == "slow"
 
 
+_MANY = tuple(f"a{i}" for i in range(table.MAX_ARRAYS + 1))
+
 FALLBACKS = {
     "an extent that is no index expression": Signature(
         "f", ("N",), (array("a", "in", 0), array("c", "out", ("expr", ()))), (), ("a",)
@@ -445,9 +447,7 @@ FALLBACKS = {
         "f", ("N", "M"), (array("a", "in", ("linear", 0, ((1, 0), (1, 1)))), REPORT), (), ("a",)
     ),
     "a size that no array has": Signature("f", ("N", "M"), (array("a", "in", 0), REPORT), (), ("a",)),
-    "too many arrays": Signature(
-        "f", ("N",), tuple(vector(f"a{i}", "in") for i in range(33)), (), tuple(f"a{i}" for i in range(33))
-    ),
+    "too many arrays": Signature("f", ("N",), tuple(vector(n, "in") for n in _MANY), (), _MANY),
 }
 
 
