@@ -1,4 +1,4 @@
-"""The persistent cache of object code, with a layer in memory.
+"""The persistent cache of object code (and of plans, see planner/store.py), with a layer in memory.
 
 One file an entry, in the folder that `location()` names. Object code is code: a folder that is not ours or
 that others can write is not used. Nothing that goes wrong with the folder is an error (the entry is built
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import json
 import os
 import secrets
@@ -46,7 +47,7 @@ class CacheWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Object bytes and what goes with them (JSON values only)."""
+    """Object bytes, or another record's, and what goes with them (JSON values only)."""
 
     image: bytes
     meta: dict[str, Any] = field(default_factory=dict)
@@ -105,22 +106,23 @@ def location() -> Path | None:
 
 
 @functools.cache
-def sources_hash() -> str:
-    """SHA-256 over the names and bytes of the code generator's own sources (1-2 ms, once a process).
+def sources_hash(*rooms: str) -> str:
+    """SHA-256 over the names and bytes of sources of ours, and of the files beside them that they read; by default those
+    of the code generator (1-2 ms, once a process). The rooms are not imported.
 
     Bytes and not times: a changed file may keep its time, and an installed one may get a new time.
     """
-    import tilewright.codegen
-    import tilewright.lang
-    import tilewright.schedule
-
     digest = hashlib.sha256()
-    for room in (tilewright.lang, tilewright.schedule, tilewright.codegen):
-        top = room.__path__[0]
+    for room in rooms or ("lang", "schedule", "codegen"):
+        package = f"tilewright.{room}"
+        spec = importlib.util.find_spec(package)
+        assert spec is not None
+        assert spec.submodule_search_locations is not None
+        top = spec.submodule_search_locations[0]
         for name in sorted(_source_files(top)):
             with open(os.path.join(top, name), "rb") as file:
                 content = file.read()
-            digest.update(f"{room.__name__}/{name} {len(content)}\n".encode())
+            digest.update(f"{package}/{name} {len(content)}\n".encode())
             digest.update(content)
     return digest.hexdigest()
 
@@ -129,7 +131,7 @@ def _source_files(top: str, inside: str = "") -> list[str]:
     found: list[str] = []
     with os.scandir(os.path.join(top, inside)) as items:
         for item in items:
-            if item.name.endswith((".py", ".lark")):
+            if item.name.endswith((".py", ".lark", ".toml")):
                 found.append(inside + item.name)
             elif item.is_dir() and item.name != "__pycache__":
                 found += _source_files(top, f"{inside}{item.name}/")
@@ -308,6 +310,12 @@ def put(name: str, entry: Entry) -> None:
         _report(str(problem))
         return
     _count(written=1)
+
+
+def refuse(problem: str) -> None:
+    """Say why something is not kept that could have been."""
+    _count(not_written=1)
+    _report(problem)
 
 
 def forget() -> None:

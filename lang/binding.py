@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -193,7 +194,8 @@ def _numpy_name(t: DType) -> str:
 
 
 def _exported(p: Pipeline, q: Array, value: Any, inout: bool) -> np.ndarray:
-    if isinstance(value, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # importing it takes longer than a call, and there are none without it
+    if masked is not None and isinstance(value, masked.MaskedArray):
         raise bad(p, "masked", f"{q.name} is a masked array", "fill it: x.filled(0)")
     found = exported(value, inout)
     if isinstance(found, np.ndarray):

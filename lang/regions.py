@@ -160,6 +160,17 @@ def required(p: Pipeline) -> Regions:
     return found
 
 
+def region(p: Pipeline, f: Func) -> Box:
+    """The region of one Func. Where it is known from before (`remember`), no others are looked for."""
+    known = p.__dict__.get("_known_regions", {})
+    return known[f] if f in known else required(p).funcs[f]
+
+
+def remember(p: Pipeline, regions: Mapping[Func, Box]) -> None:
+    """Take regions for known that `required` found for an equal pipeline."""
+    p.__dict__.setdefault("_known_regions", {}).update(regions)
+
+
 def _required(p: Pipeline) -> Regions:
     boxes: dict[Func, Box] = {}
     guards: dict[Func, Node] = {}

@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.hw import Machine
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output, Pipeline
@@ -21,17 +20,17 @@ from tilewright.lang.values import Env, index_values
 from tilewright.planner.budget import Budget
 from tilewright.planner.cut import Buffer, Part
 from tilewright.planner.goal import Goal, ValidFor
-from tilewright.planner.graph import Graph, make_graph
-from tilewright.planner.model import Model
-from tilewright.planner.nest import Passes, part_of, schedule_region
 from tilewright.planner.order import Order, Task, least_memory
 from tilewright.planner.places import Lifetime, Places, assign
-from tilewright.planner.regions import Region, form_regions
 from tilewright.schedule.schedule import Schedule
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what a plan is made with takes far longer to import than a plan from disk to run
+    from tilewright.hw import Machine
+    from tilewright.planner.graph import Graph
     from tilewright.planner.metrics import Metrics
+    from tilewright.planner.nest import Passes
     from tilewright.planner.program import Program
+    from tilewright.planner.regions import Region
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +65,7 @@ class Plan:
     order: Order
     goal: Goal = field(default_factory=Goal)
     stopped: Mapping[str, str] = field(default_factory=dict)
+    late: bool = False  # whether the clock ended a pass
     valid_for: ValidFor = field(default_factory=ValidFor)
     tokens: str | None = None
     mode: str = "contract"
@@ -175,6 +175,10 @@ def is_whole(p: Pipeline, o: Output) -> bool:
 
 def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int], goal: Goal | None = None) -> Plan:
     """Measure, fuse, order, and write the schedules of a pipeline."""
+    from tilewright.planner.graph import make_graph
+    from tilewright.planner.model import Model
+    from tilewright.planner.regions import form_regions
+
     goal = goal or Goal()
     model = Model(machine, goal)
     budget = Budget(goal)
@@ -183,11 +187,15 @@ def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int], goal: Goa
     schedules: dict[tuple, tuple[Schedule, Passes]] = {}
     steps = {r.root.name: _step(g, r, schedules) for r in regions}
     order = least_memory([_task(g, steps[r.root.name]) for r in regions], {o.func.name for o in p.outputs}, budget)
-    return Plan(p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order, goal, budget.stopped)
+    return Plan(
+        p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order, goal, budget.stopped, budget.late
+    )
 
 
 def _step(g: Graph, region: Region, schedules: dict[tuple, tuple[Schedule, Passes]]) -> Step:
     """A region as a step; equal parts in equal tiles have one schedule."""
+    from tilewright.planner.nest import part_of, schedule_region
+
     part = part_of(g, region)
     key = part.pipeline.digest, region.tile
     if key not in schedules:
