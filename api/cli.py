@@ -22,6 +22,7 @@ from tilewright.account_cli import (
 from tilewright.lang.errors import TilewrightError
 from tilewright.machine_cli import add_machine_command
 from tilewright.perf_cli import add_perf_command
+from tilewright.plan_cli import add_plan_command
 from tilewright.views_cli import add_view_commands
 
 GOOD, FAILED, MISUSE, INTERNAL = 0, 1, 2, 3
@@ -123,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     _about_kernel(made, runs=True)
 
     add_perf_command(command, _about_kernel)
+    add_plan_command(command, _about_kernel)
 
     made = command("export", _export, "write the lowered nest as JSON or C for other programs",
                    "With all sizes given it is made for these: buffers have places in their memories.")  # fmt: skip
@@ -144,21 +146,30 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _about_kernel(made: argparse.ArgumentParser, runs: bool = False, schedules: bool = False) -> None:
+def _about_kernel(
+    made: argparse.ArgumentParser, runs: bool = False, schedules: bool = False, planned: bool = False
+) -> None:
+    """Options that say what a command is about. `schedules`: several; `planned`: none, and sizes may be ranges."""
     made.add_argument("target", metavar="FILE[:KERNEL]", help=_TARGET)
     several: dict[str, Any] = {"action": "append", "default": []} if schedules else {}
-    made.add_argument(
-        "--schedule", metavar="FILE|FUNCTION", help="a .tw file, or a function of the Python file", **several
-    )
-    made.add_argument(
-        "--size", type=_sizes, action=_Merge, default={}, metavar="M=512,N=512", help="values of the sizes"
-    )
+    if planned:
+        made.add_argument(
+            "--size", type=_ranges, action=_Merge, default={}, metavar="M=512,T=1:2048",
+            help="values of the sizes, or ranges of them",
+        )  # fmt: skip
+    else:
+        made.add_argument(
+            "--schedule", metavar="FILE|FUNCTION", help="a .tw file, or a function of the Python file", **several
+        )
+        made.add_argument(
+            "--size", type=_sizes, action=_Merge, default={}, metavar="M=512,N=512", help="values of the sizes"
+        )
     made.add_argument("--static", type=_static, action=_Merge, default={}, metavar="NAME=VALUE",
                       help="a static parameter: a Python number, text, tuple, ...")  # fmt: skip
     made.add_argument("--dtype", type=_dtypes, action=_Merge, default={}, metavar="T=f32", help="type parameters")
     if runs:
         made.add_argument("--scalar", type=_static, action=_Merge, default={}, metavar="NAME=VALUE",
-                          help="a scalar parameter (by default made up)")  # fmt: skip
+                          help="a scalar parameter" + ("" if planned else " (by default made up)"))  # fmt: skip
     made.add_argument("--mode", choices=["strict", "contract", "fast"], help="numeric mode (default: the kernel's)")
 
 
@@ -188,12 +199,22 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _sizes(text: str) -> dict[str, int]:
-    out = {}
+    return {name: _size(name, value) for name, value in _pairs(text).items()}
+
+
+def _size(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"size {name} must be an integer and is {value!r}") from None
+
+
+def _ranges(text: str) -> dict[str, int | tuple[int, int]]:
+    """Sizes, of which some may be ranges: `T=1:2048`."""
+    out: dict[str, int | tuple[int, int]] = {}
     for name, value in _pairs(text).items():
-        try:
-            out[name] = int(value)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"size {name} must be an integer and is {value!r}") from None
+        low, colon, high = value.partition(":")
+        out[name] = (_size(name, low), _size(name, high)) if colon else _size(name, value)
     return out
 
 

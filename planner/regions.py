@@ -162,11 +162,11 @@ def _cycles(g: Graph, model: Model, region: Region, tile: Tile) -> float:
     """What a region takes: its arithmetic and its traffic. They overlap in part; regions are ranked by their sum."""
     inside = set(region.members)
     extents = g.works[region.root].extents
-    parts = {a: extents[a] for a in range(tile.alone)}
+    parts = {a: max(1, extents[a]) for a in range(tile.alone)}
     if tile.axis is not None:
-        parts[tile.axis] = -(-extents[tile.axis] // tile.width)
+        parts[tile.axis] = max(1, -(-extents[tile.axis] // tile.width))
     if tile.block and region.group is not None:
-        parts[BLOCKS] = -(-region.group.domain // tile.block)
+        parts[BLOCKS] = max(1, -(-region.group.domain // tile.block))
     sizes = {t: g.works[t].bytes if t in inside else g.read(t) for t in region.runs}  # type: ignore[index]
 
     def repeats(t: Tensor) -> int:

@@ -8,6 +8,7 @@
     commands.account("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).footprint
     commands.count("examples/matmul.py", sizes=dict(M=64, N=64, K=64)).evaluations
     commands.perf("examples/matmul.py", schedule="expert").explanation
+    commands.plan("examples/attention.py", sizes=dict(H=8, M=1024, N=1024, D=64)).metrics
     commands.export("examples/matmul.py", schedule="expert", to="c").files
     commands.explain("examples/matmul.py", schedule="tiled", machine="toy", sizes=dict(M=64, N=64, K=64)).steps
 
@@ -20,6 +21,7 @@ from tilewright.commands.count import count
 from tilewright.commands.export import export
 from tilewright.commands.machines import machines
 from tilewright.commands.perf import Performance, perf
+from tilewright.commands.plan import plan
 from tilewright.commands.show import Shown, show
 from tilewright.commands.simulate import simulate
 from tilewright.commands.targets import Target, UsageError, find_target
@@ -28,6 +30,6 @@ from tilewright.commands.views import compare, explain, sweep
 
 __all__ = [
     "CacheReport", "Performance", "Shown", "Step", "Target", "UsageError", "Verification", "account", "cache",
-    "cache_clear", "compare", "count", "explain", "export", "find_target", "machines", "perf", "read_lock", "show",
-    "simulate", "sweep", "verify",
+    "cache_clear", "compare", "count", "explain", "export", "find_target", "machines", "perf", "plan", "read_lock",
+    "show", "simulate", "sweep", "verify",
 ]  # fmt: skip
