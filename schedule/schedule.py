@@ -9,7 +9,8 @@ print(s.loops())   # the nest as it now stands
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +43,10 @@ class Schedule:
         self.pipeline = pipeline
         self.machine = _machine(machine)
         self.directives: tuple[Directive, ...] = ()
-        self.added = 0  # the default schedule's directives among them, which are the last ones
         self._state: State | None = None
         self._hashed: tuple[tuple[Directive, ...], str] | None = None
+        self._together = False  # whether directives are checked together later
+        self.added = 0  # the default schedule's directives among them, which are the last ones
 
     @classmethod
     def recorded(
@@ -76,7 +78,7 @@ class Schedule:
         """Check one directive, carry it out and append it in its canonical form. Returns the schedule itself."""
         # a compiled kernel that comes from the cache needs neither
         from tilewright.schedule.directives import step
-        from tilewright.schedule.machines import check_memory, check_state
+        from tilewright.schedule.machines import check_memory
 
         if d.location is None:
             d = replace(d, location=user_location())
@@ -89,12 +91,44 @@ class Schedule:
                 check_constraint(d.operands[0], self.knobs)
             check_memory(d, self.machine)
             d, state = step(self.state, d, self.knobs)
-            if self.machine is not None:
-                check_state(state, self.machine)
+            if not self._together:
+                self._check_whole(state)
         except ScheduleError as e:
             raise _placed(e, d) from None
         self.directives, self._state = (*self.directives, d), state
         return self
+
+    def _check_whole(self, state: State) -> None:
+        from tilewright.schedule.directives import check_whole
+
+        check_whole(state)
+        if self.machine is not None:
+            from tilewright.schedule.machines import check_state
+
+            check_state(state, self.machine)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Directives that are written inside are checked by themselves when written, and together at the end only: for
+        many that are thought to be right, which takes a fraction of the time.
+
+        If they are refused, the schedule is as it was, and the error is about the first of them that is refused when
+        they are written one after the other.
+        """
+        before, state = self.directives, self.state
+        self._together = True
+        try:
+            yield
+            self._check_whole(self.state)
+        except Exception as e:
+            written = self.directives[len(before) :]
+            self.directives, self.state, self._together = before, state, False
+            trial = self.copy()
+            for d in written:
+                trial.apply(d)
+            raise e
+        finally:
+            self._together = False
 
     def __getitem__(self, address: str) -> Handle:
         """A stage (`s["C.update"]`), or a Func (`s["C"]`: placement and storage; its loops too if it has one stage)."""
@@ -223,8 +257,9 @@ class Schedule:
 
     def _replayed(self, directives: Iterable[Directive]) -> Schedule:
         made = Schedule(self.pipeline, self.machine)
-        for d in directives:
-            made.apply(d)
+        with made.together():
+            for d in directives:
+                made.apply(d)
         return made
 
     def copy(self) -> Schedule:
@@ -363,8 +398,9 @@ def replay(read: ScheduleText, pipeline: Pipeline, machine: Machine | str | None
         raise refuse(f"this schedule of {pipeline.name} is {why}", "algorithm", "a schedule belongs to one algorithm",
                      (read.location, user_location()))  # fmt: skip
     made = Schedule(pipeline, machine if machine is not None else read.machine)
-    for d in read.directives:
-        made.apply(d)
+    with made.together():
+        for d in read.directives:
+            made.apply(d)
     return made
 
 

@@ -1,4 +1,4 @@
-"""The directives: one file a family. `step` checks one and carries it out."""
+"""The directives: one file a family. `step` carries one out, and `check_whole` looks at what it leads to."""
 
 from __future__ import annotations
 
@@ -32,12 +32,16 @@ from tilewright.schedule.units import check_units
 
 
 def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Directive, State]:
-    """Carry out one directive: its canonical form and the state after it.
+    """Carry out one directive: its canonical form and the state after it, which `check_whole` has still to look at.
 
     Raises ScheduleError for what is not legal; `state` stays as it is.
     """
     d = canonical(state, d)
-    after = KINDS[d.kind].run(state, canonical(state, resolved(d, knobs)))
+    return d, KINDS[d.kind].run(state, canonical(state, resolved(d, knobs)) if knobs else d)
+
+
+def check_whole(after: State) -> None:
+    """Raise ScheduleError where what directives say does not go together."""
     check_fused(after)
     check_groups(after)
     check_places(after)
@@ -51,10 +55,10 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     regions.check_regions(after)
     streams.check_streams(after)
     buffers.check_rings(after)
-    return d, after
 
 
 __all__ = [
-    "KINDS", "Kind", "Option", "buffers", "canonical", "clones", "directive", "loops", "machine", "meta", "online", "parts",
-    "placement", "reductions", "regions", "resolved", "sharing", "special", "staging", "step", "streams",
+    "KINDS", "Kind", "Option", "buffers", "canonical", "check_whole", "clones", "directive", "loops", "machine",
+    "meta", "online", "parts", "placement", "reductions", "regions", "resolved", "sharing", "special", "staging",
+    "step", "streams",
 ]  # fmt: skip

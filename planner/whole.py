@@ -1,0 +1,238 @@
+"""The schedule of a whole pipeline from those of a plan's parts: what a plan says, as an ordinary schedule.
+
+A part has names of its own and takes what passes between steps as inputs. Here names lead back to those of the whole,
+what passes between steps is computed at the root, and what several steps compute for themselves is cloned. Points of
+Funcs are numbered in a part as in the whole, so that everything else that a directive says stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.lang import ir, simplify
+from tilewright.lang.func import Func
+from tilewright.lang.ir import Node, integer
+from tilewright.lang.tensors import Array
+from tilewright.planner.cut import Buffer
+from tilewright.planner.plan import Plan, Step
+from tilewright.schedule.conditions import expanded, format_condition, parse_condition, stride
+from tilewright.schedule.directive import Directive, Value
+from tilewright.schedule.directives import KINDS
+from tilewright.schedule.layout import parse_index_map
+from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import State, loaded
+
+_HEAD = re.compile(r"[A-Za-z_]\w*")
+
+
+def whole_schedule(plan: Plan) -> Schedule:
+    """The steps of a plan as one schedule of its pipeline, which compiles to a kernel that computes what the plan does.
+
+    Layouts in which a step is given something are those of the buffers here; an input of the pipeline, which a program
+    packs once, is converted in every call.
+    """
+    s = Schedule(plan.pipeline, next((x.schedule.machine for x in plan.steps), None))
+    with s.together():
+        _carry_over(plan, s)
+    return s
+
+
+def _carry_over(plan: Plan, s: Schedule) -> None:
+    results = {o.func.name for o in plan.pipeline.outputs}
+    for name in dict.fromkeys(b.func.name for step in plan.steps for b in step.part.outputs):
+        if name not in results:
+            s[name].compute_root()
+    owners = _owners(plan.steps)
+    traces: dict[int, tuple[_Line, ...]] = {}  # of a schedule, which equal steps share
+    for step in plan.steps:
+        key = id(step.schedule)
+        if key not in traces:
+            traces[key] = tuple(_trace(step.schedule))
+        mapper = _Mapper(s, step, _cloned(s, step, owners))
+        for line in traces[key]:
+            mapper.carry_over(line)
+
+
+# What several steps compute ---------------------------------------------------------------------------------------
+
+
+def _owners(steps: Iterable[Step]) -> dict[str, Step]:
+    """For every Func that is stored somewhere, the step that computes it for all: the one that leaves it to others, or
+    the first. What is inlined wherever it is used is left out."""
+    found: dict[str, Step] = {}
+    for step in steps:
+        left = {b.func.name for b in step.part.outputs}
+        for f in step.part.pipeline.funcs:
+            name = step.part.names[f.name]
+            if step.schedule.state.funcs[f.name].compute.kind != "inline" and (name in left or name not in found):
+                found[name] = step
+    return found
+
+
+def _cloned(s: Schedule, step: Step, owners: Mapping[str, Step]) -> dict[str, str]:
+    """Clone what a step computes that another one owns; the names of the clones by those in the part.
+
+    With such a Func goes what is inlined between it and its readers, for other steps may have that as well.
+    """
+    part = step.part
+    wanted: set[Func] = set()
+    for f in part.pipeline.funcs:
+        owner = owners.get(part.names[f.name])
+        read = {t for d in f.definitions for t in loaded(d) if t is not f}
+        if (read & wanted) if owner is None else owner is not step:
+            wanted.add(f)
+    names: dict[str, str] = {}
+    for f in reversed(part.pipeline.funcs):  # readers first
+        if f in wanted:
+            readers = [
+                (names.get(g.name, part.names[g.name]), d.number)
+                for g in part.pipeline.funcs for d in g.definitions
+                if g is not f and f in loaded(d)
+            ]  # fmt: skip
+            addresses = tuple(s.state.address(key) for key in readers)
+            names[f.name] = s.clone(part.names[f.name], addresses).func
+    return names
+
+
+# The directives of a step -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A directive of a part's schedule: the Funcs that it made, and the stages that read its operand before it."""
+
+    directive: Directive
+    made: tuple[str, ...]
+    readers: tuple[str, ...]
+
+
+def _trace(s: Schedule) -> Iterator[_Line]:
+    """The directives of a schedule, carried out once more."""
+    again = s.prefix(0)
+    arrays: dict[str, Array] = {a.name: a for a in (*s.pipeline.arrays, *s.pipeline.tables)}
+    for d in s.directives:
+        before = again.state
+        tensor = arrays.get(d.operands[0]) if d.kind in ("cache_read", "layout") else None
+        readers = () if tensor is None else tuple(before.address(x.key) for x in before.consumers(tensor))
+        again.apply(d)
+        yield _Line(d, _new_funcs(before, again.state), readers)
+
+
+def _new_funcs(before: State, after: State) -> tuple[str, ...]:
+    return tuple(n for n in after.funcs if n not in before.funcs) if len(after.funcs) > len(before.funcs) else ()
+
+
+class _Mapper:
+    """Carries the directives of one step over to the schedule of the whole."""
+
+    def __init__(self, s: Schedule, step: Step, clones: Mapping[str, str]):
+        self.s, self.part = s, step.part
+        self.names: dict[str, str] = {**step.part.names, **clones}
+        self.inputs = dict(zip((p.name for p in step.part.pipeline.params), step.part.inputs, strict=True))
+
+    def carry_over(self, line: _Line) -> None:
+        d = line.directive
+        if d.kind == "layout" and d.operands[0] in self.inputs:
+            self._laid_out(line)
+            return
+        if d.kind in ("compute_root", "compute_inline") and self._stands(d):
+            return
+        options = [(key, self._option(d.kind, key, v)) for key, v in d.options]
+        if d.kind == "cache_read" and d.option("at") is None and d.option("for") is None:
+            options.append(("for", tuple(map(self._address, line.readers))))  # in the whole there are others
+        if d.kind == "online" and d.option("name") is None:
+            options.append(("name", self._fresh(f"{d.operands[-1]}_online")))
+        role = KINDS[d.kind].role
+        if role == "condition":
+            operands = tuple(map(self._condition, d.operands))
+        else:
+            operands = tuple(map(self._address, d.operands)) if role in ("func", "tensor") else d.operands
+        results = tuple(map(self._fresh, d.results)) if d.kind == "rfactor" else d.results
+        stage = self._address(d.stage) if d.stage else ""
+        self._apply(Directive(d.kind, stage, operands, results, tuple(options), d.location), line.made)
+
+    def _apply(self, d: Directive, made: Sequence[str]) -> None:
+        before = self.s.state
+        self.s.apply(d)
+        self.names.update(zip(made, _new_funcs(before, self.s.state), strict=True))
+
+    def _stands(self, d: Directive) -> bool:
+        """Whether a Func is placed already as a directive says, by this step or another one."""
+        fs = self.s.state.funcs[self.names[d.operands[0]]]
+        return fs.placed and d.kind == f"compute_{fs.compute.kind}"
+
+    def _laid_out(self, line: _Line) -> None:
+        """A layout of what a part takes: of the buffer, where another step makes it and it is given so; else a copy."""
+        d = line.directive
+        own, text = d.operands[0], str(d.option("layout"))
+        source = self.inputs[own]
+        if d.option("given") and isinstance(source, Buffer):
+            self._buffer(source.func.name, text)
+            return
+        options = (("for", tuple(map(self._address, line.readers))), ("layout", text))
+        made = line.made or (own,)  # what is given so is called by its own name afterwards
+        self._apply(Directive("cache_read", "", (self.names[own],), (), options, d.location), made)
+
+    def _buffer(self, name: str, text: str) -> None:
+        """The layout of what passes between steps, which both of them say."""
+        wanted, there = parse_index_map(text), self.s.state.funcs[name].layout
+        at = [ir.size(f"axis{k}") for k in range(len(wanted.names))]
+        if there is None or there.apply(at) != wanted.apply(at):
+            self.s.layout(name, text)
+
+    # Names ------------------------------------------------------------------------------------------------------
+
+    def _address(self, text: str) -> str:
+        """A Func, stage or loop of the part (`C.update.io`) by its address in the whole."""
+        head = _HEAD.match(text)
+        assert head is not None
+        return self.names.get(head[0], head[0]) + text[head.end() :]
+
+    def _option(self, kind: str, key: str, value: Value) -> Value:
+        role = next(o.role for o in KINDS[kind].options if o.key == key)
+        if role in ("loop", "stages"):
+            return tuple(map(self._address, value)) if isinstance(value, tuple) else self._address(str(value))  # type: ignore[arg-type]
+        return self._fresh(str(value)) if key == "name" else value
+
+    def _fresh(self, own: str) -> str:
+        """A name like `own`, which begins with the name of a Func or array of the part, that nothing has yet."""
+        heads = [n for n in self.names if own == n or own.startswith(f"{n}_")]
+        head = max(heads, key=len, default="")
+        base = self.names.get(head, "") + own[len(head) :]
+        state = self.s.state
+        taken = {p.name for p in state.pipeline.params} | {t.name for t in state.pipeline.tables} | set(state.funcs)
+        taken |= {c.name for x in state.stages.values() for c in x.write_caches}
+        found, k = base, 0
+        while found in taken:
+            k += 1
+            found = f"{base}_{k}"
+        return found
+
+    def _condition(self, text: str) -> str:
+        """A condition with the names of the whole; the strides of what passes between steps are those of its rows."""
+        p = self.part.pipeline
+        arrays = {a.name: a for a in p.arrays}
+        outputs = {o.name: b for o, b in zip(p.outputs, self.part.outputs, strict=True)}
+        results = {o.name for o in self.s.pipeline.outputs}
+
+        def one(n: Node, args: tuple[Node, ...]) -> Node:
+            if n.op == "scalar":
+                return ir.node("scalar", n.dtype, (), self.names[n.attr])
+            if n.op != "stride":
+                return ir.rebuild(n, args)
+            name, axis = n.attr
+            source = self.inputs.get(name, outputs.get(name))
+            if not isinstance(source, Buffer) or source.name in results:
+                return stride(source.name if source is not None else name, axis)
+            extents = arrays[name].extents if name in arrays else next(o.extents for o in p.outputs if o.name == name)
+            step = integer(1)
+            for e in extents[axis + 1 :]:
+                step = simplify.mul(step, e)
+            return step
+
+        return format_condition(ir.transform((expanded(p, parse_condition(p, text)),), one)[0])
+
+
+__all__ = ["whole_schedule"]
