@@ -65,17 +65,7 @@ def physical_shape(layout: IndexMap, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _places(layout: IndexMap, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     """The physical index of every element, one array an axis (each depends on one logical axis, so they are small)."""
     grid = np.ogrid[tuple(slice(n) for n in shape)]
-    env = dict(zip(layout.names, grid, strict=True))
-    return tuple(np.asarray(_evaluate(a, env)) for a in layout.axes)
-
-
-def _evaluate(n: Any, env: Mapping[str, np.ndarray]) -> Any:
-    if n.op == "const":
-        return n.attr
-    if n.op == "var":
-        return env[n.attr]
-    a, b = (_evaluate(x, env) for x in n.args)
-    return {"add": np.add, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.mod}[n.op](a, b)
+    return tuple(np.asarray(a) for a in layout.places(grid))
 
 
 def pack(array: np.ndarray, layout: IndexMap) -> np.ndarray:

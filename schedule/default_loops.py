@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.lang import ir, simplify
@@ -61,7 +61,7 @@ def shape(d: Definition, single: set[Node], strict: bool = False) -> Shape:
     if last is not None and (along > 0 or rvar is None or along >= _runs_along(d, rvar)):
         if not tiles:
             return Shape("plain", last)
-        if reused is None and _read_once(d, last) and not d.predicates:
+        if reused is None and _read_once(d, last, single) and not d.predicates:
             return Shape("rows", last)
         return Shape("tile", last, reused)
     if last is not None and tiles and reused is not None and _reused(d, last) and _across(d, last) is not None:
@@ -89,14 +89,15 @@ def _across(d: Definition, vector: Node) -> dict[Tensor, tuple[Node, int]] | Non
     return found
 
 
-def as_it_lies(d: Definition, given: Mapping[str, IndexMap]) -> Definition:
-    """A definition with its indices in the order in which the axes lie in memory, where arguments are given in layouts.
+def as_it_lies(d: Definition, state: State) -> Definition:
+    """A definition with its indices in the order in which axes lie in memory, of arguments that are given in layouts and
+    of copies of what is read.
 
     Only loops are chosen by it. The parts of an axis that is cut into blocks are all where the innermost one is.
     """
-    if not given:
+    orders = {name: m.order for name, m in _layouts(state).items()}
+    if not orders:
         return d
-    orders = {name: m.order for name, m in given.items()}
 
     def turned(name: str, indices: Sequence[Node]) -> tuple[Node, ...]:
         return tuple(indices[k] for k in orders[name]) if name in orders else tuple(indices)
@@ -107,27 +108,37 @@ def as_it_lies(d: Definition, given: Mapping[str, IndexMap]) -> Definition:
     return replace(d, lhs=turned(d.func.name, d.lhs), values=ir.transform(d.values, placed, {}))
 
 
+def _layouts(state: State) -> Mapping[str, IndexMap]:
+    copies = {n: f.layout for n, f in state.funcs.items() if f.origin == "cache_read" and f.layout is not None}
+    return {**state.given, **copies}
+
+
 def single_axes(b: Builder, d: Definition) -> set[Node]:
     """The variables of a definition along which its Func is computed for a single index at a time."""
     built = b.funcs.get(d.func.name)
     return {v for v, r in zip(d.lhs, built.region, strict=True) if r.lo is r.hi} if built else set()
 
 
-def loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builder) -> None:
-    """Write the directives of a stage that has none."""
+def loops(
+    s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builder, alone: Collection[str] = ()
+) -> None:  # fmt: skip
+    """Write the directives of a stage that has none. `alone`: variables that are known to have a single index."""
     d = stage.definition
     address = s.state.address(stage.key)
     group = s.state.block_of(stage.key)
     at_root = s.state.funcs[stage.key[0]].compute.kind == "root" and group is None
     if not stage.loops:
         return
-    single = single_axes(b, d)
-    threads = Threads(at_root, at_root or (group is None and _outermost(s.state, stage)), frozenset(single))
     busy = _attached(s.state, stage)
-    if busy:
+    around = stage.loops[: 1 + max((k for k, x in enumerate(stage.loops) if x.name in busy), default=-1)]
+    first = tuple(x.name for x in around)  # the loops in which others are computed, and those around them
+    single = single_axes(b, d) | {v for v in d.pure_vars if v.attr in alone or v.attr in first}
+    threads = Threads(at_root, at_root or (group is None and _outermost(s.state, stage)), frozenset(single), first)
+    inner = d.rdom is not None and not any(x.reduction for x in around) and d.lhs[-1] not in single
+    if busy and not inner:
         _around_others(s, address, stage, threads, busy, registers, b)
         return
-    d = as_it_lies(d, s.state.given)
+    d = as_it_lies(d, s.state)
     if d.pure_vars != stage.definition.pure_vars:
         apply(s, "reorder", address, tuple(v.attr for v in d.pure_vars))
     if stage.key[1] == REPAIR:
@@ -143,8 +154,10 @@ def loops(s: Schedule, stage: Stage, mode: str, registers: Registers, b: Builder
             _pure(s, address, d, threads, registers)
     elif form.kind == "plain":
         _plain(s, address, d, form, threads, registers)
+    elif form.kind == "rows" and (_reused(d, form.vector) and _few(d, form.vector, b, registers)):  # type: ignore[arg-type]
+        _tile(s, address, d, form, threads, registers, b)
     elif form.kind == "rows":
-        _rows(s, address, d, form, at_root, registers, mode == "strict" or group is not None)
+        _rows(s, address, d, form, threads, registers, mode == "strict" or group is not None)
     elif form.kind == "tile":
         _tile(s, address, d, form, threads, registers, b)
     elif form.kind == "lanes":
@@ -159,15 +172,21 @@ class Threads:
 
     Of a stage `at_root` the first two: where the first one has few iterations, the other one is shared out (which of them
     is decided by every call). Of a stage that is computed in the `outer` loop of one, its first loop that has more than
-    one iteration, for the same reason.
+    one iteration, for the same reason. Loops in which others are computed come `first`.
     """
 
     at_root: bool = False
     outer: bool = False
     single: frozenset[Node] = frozenset()
+    first: tuple[str, ...] = ()
 
-    def share(self, s: Schedule, address: str, loops: list[str]) -> None:
+    def ordered(self, loops: Sequence[str]) -> tuple[str, ...]:
+        """`loops`, of which those come first that have to."""
+        return (*(x for x in self.first if x in loops), *(x for x in loops if x not in self.first))
+
+    def share(self, s: Schedule, address: str, loops: Sequence[str]) -> None:
         """`loops`: those that may be shared out, outermost first."""
+        loops = (*self.first, *(x for x in loops if x not in self.first))
         alone = {v.attr for v in self.single}
         some = loops[:2] if self.at_root else [x for x in loops if x not in alone][:1] if self.outer else []
         for k, x in enumerate(some):
@@ -277,7 +296,7 @@ def _crossing(d: Definition, b: Builder, registers: Registers) -> Node | None:
     if built is None or len(d.lhs) < 2 or d.number >= 0:
         return None
     body = b.bodies[(d.func.name, d.number)]
-    u = crossing_axis(d.lhs, as_it_lies(replace(d, values=body.values), b.state.given).values)
+    u = crossing_axis(d.lhs, as_it_lies(replace(d, values=body.values), b.state).values)
     if u is None:
         return None
     for v, r in zip(body.lhs, built.region, strict=True):
@@ -327,13 +346,13 @@ def _reused(d: Definition, var: Node, vector: Node | None = None) -> bool:
     return any(var not in i and (vector is None or vector in i) for i in inside)
 
 
-def _read_once(d: Definition, vector: Node) -> bool:
+def _read_once(d: Definition, vector: Node, single: Collection[Node]) -> bool:
     """Whether each point reads elements of its own of what varies along `vector`."""
     loads = [n for n in ir.leaves(d.values, "load") if n.attr[0] is not d.func]
-    return not any(repeated(d, n) for n in loads if vector in ir.postorder(n.args))
+    return not any(repeated(d, n, single) for n in loads if vector in ir.postorder(n.args))
 
 
-def repeated(d: Definition, load: Node) -> bool:
+def repeated(d: Definition, load: Node, single: Collection[Node] = ()) -> bool:
     """Whether the loops of a definition may read the same element several times: unless each of their variables has an
     axis of the load for itself. Where data say which element is meant, nothing else is known of it."""
     apart: set[Node] = set()
@@ -341,7 +360,8 @@ def repeated(d: Definition, load: Node) -> bool:
         terms = list(simplify.linear(a)[0])
         if len(terms) == 1:
             apart.add(terms[0])
-    return any(v not in apart for v in (*d.pure_vars, *(d.rdom.rvars if d.rdom is not None else ())))
+    turning = [v for v in (*d.pure_vars, *(d.rdom.rvars if d.rdom is not None else ())) if v not in single]
+    return any(v not in apart for v in turning)
 
 
 def _plain(s: Schedule, address: str, d: Definition, form: Shape, threads: Threads, registers: Registers) -> None:
@@ -349,7 +369,7 @@ def _plain(s: Schedule, address: str, d: Definition, form: Shape, threads: Threa
     assert form.vector is not None
     others = [v.attr for v in d.pure_vars if v is not form.vector]
     threads.share(s, address, others)
-    order = [*others, *(d.rdom.ranges if d.rdom is not None else ()), form.vector.attr]
+    order = [*threads.ordered(others), *(d.rdom.ranges if d.rdom is not None else ()), form.vector.attr]
     if len(order) > 1:
         apply(s, "reorder", address, tuple(order))
     apply(s, "vectorize", address, (form.vector.attr,), by=_lanes_of(d, registers))
@@ -373,7 +393,7 @@ def _tile(
         tile_at, around = f"{r}_o", [*outer, f"{v}_o", f"{r}_o"]
     else:
         tile_at, around = f"{v}_o", [*outer, f"{v}_o"]
-    apply(s, "reorder", address, (*around, *d.rdom.ranges, *inner))
+    apply(s, "reorder", address, (*threads.ordered(around), *d.rdom.ranges, *inner))
     threads.share(s, address, around)
     for x in inner[:-1]:
         apply(s, "unroll", address, (x,))
@@ -382,6 +402,14 @@ def _tile(
     if rows is not None:
         for load, axis in (_across(d, form.vector) or {}).values():
             _pack(s, load, axis, f"{address}.{v}_o", registers)
+
+
+def _few(d: Definition, axis: Node, b: Builder, registers: Registers) -> bool:
+    """Whether an axis is known to fit a few vectors, which stay in registers."""
+    built = b.funcs.get(d.func.name)
+    region = None if built is None else built.region[b.bodies[(d.func.name, d.number)].lhs.index(axis)]
+    known = constant_extent(region) if region is not None and region.bounded else None
+    return known is not None and known <= _ALONE * _lanes_of(d, registers)
 
 
 def strip_of(d: Definition, form: Shape, axis: Node, registers: Registers) -> int:
@@ -408,8 +436,8 @@ def _height(d: Definition, rows: Node, registers: Registers, b: Builder) -> int:
 
 def _pack(s: Schedule, load: Node, axis: int, at: str, registers: Registers) -> None:
     """A copy of what a column of tiles reads, such that it lies along the vectors; transposed in registers."""
-    given = s.state.given.get(load.attr[0].name)
-    axis, last = (axis, len(load.args) - 1) if given is None else (given.order[axis], given.order[-1])
+    layout = _layouts(s.state).get(load.attr[0].name)
+    axis, last = (axis, len(load.args) - 1) if layout is None else (layout.order[axis], layout.order[-1])
     names = [f"a{k}" for k in range(len(load.args))]
     turned = [*(n for k, n in enumerate(names) if k != axis), names[axis]]
     before = set(s.state.funcs)
@@ -424,7 +452,7 @@ def _pack(s: Schedule, load: Node, axis: int, at: str, registers: Registers) -> 
 
 
 def _rows(
-    s: Schedule, address: str, d: Definition, form: Shape, at_root: bool, registers: Registers, keeps_order: bool
+    s: Schedule, address: str, d: Definition, form: Shape, threads: Threads, registers: Registers, keeps_order: bool
 ) -> None:
     """Rows of data are added up in the order in which they lie in memory, a strip of them at a time, some at once.
 
@@ -434,7 +462,7 @@ def _rows(
     v, lanes = form.vector.attr, _lanes_of(d, registers)
     reductions = list(d.rdom.ranges)
     k = reductions[-1]
-    outer = [x.attr for x in d.pure_vars if x is not form.vector]
+    outer = list(threads.ordered([x.attr for x in d.pure_vars if x is not form.vector]))
     found = algebra.match(d)
     product = _reused(d, form.vector)  # with something that is the same for a whole row
     if found is not None and found.operator == "add" and not found.exact and not product and not keeps_order:
@@ -453,15 +481,17 @@ def _rows(
             apply(s, "vectorize", s.state.address(combining.key), (v,), by=lanes)
         apply(s, "vectorize", address, (v,), by=lanes)
         address, k, outer = f"{partial}.update[0]", f"{k}_i", [*outer, f"{k}_b"]
-    if at_root:
+    if threads.outer:
         apply(s, "split", address, (v,), results=(f"{v}_s", v), by=_STRIP)
         outer = [*outer, f"{v}_s"]
     apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * _VECTORS)
     apply(s, "split", address, (f"{v}_t",), results=(f"{v}_m", f"{v}_v"), by=lanes)
     apply(s, "split", address, (k,), results=(f"{k}_o", f"{k}_u"), by=4)
     apply(s, "reorder", address, (*outer, *reductions[:-1], f"{k}_o", f"{v}_o", f"{k}_u", f"{v}_m", f"{v}_v"))
-    if at_root:
+    if threads.at_root and not threads.single:
         apply(s, "parallel", address, (outer[0],))
+    else:
+        threads.share(s, address, outer)
     apply(s, "unroll", address, (f"{k}_u",))
     apply(s, "unroll", address, (f"{v}_m",))
     apply(s, "vectorize", address, (f"{v}_v",))
@@ -481,8 +511,9 @@ def _lanes(s: Schedule, address: str, d: Definition, threads: Threads, points: i
     state = sum(t.bytes for t in reduction.dtypes)
     if state and reduction.exact and 2 * lanes * state <= registers.count * registers.width // 2:
         lanes *= 2  # pairs with an index: the bits are the same for any number
-    lanes = min(lanes, points)
-    if reduction.operator == "add" and not reduction.exact and points >= _BLOCK:
+    known = _points(d, k)
+    lanes = min(lanes, points, lanes if known is None else 1 << max(known, 4).bit_length() - 1)
+    if reduction.operator == "add" and not reduction.exact and points >= _BLOCK and (known or _BLOCK + 1) > _BLOCK:
         apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_BLOCK)
         before = set(s.state.funcs)
         kind = "parallel" if threads.at_root and not d.pure_vars else "rfactor"
@@ -493,6 +524,14 @@ def _lanes(s: Schedule, address: str, d: Definition, threads: Threads, points: i
         partial = next(n for n in s.state.funcs if n not in before)
         address, k = f"{partial}.update[0]", f"{k}_i"
     apply(s, "vectorize", address, (k,), by=lanes)
+
+
+def _points(d: Definition, k: str) -> int | None:
+    """How many values a reduction variable has, where that is a constant."""
+    assert d.rdom is not None
+    lo, hi = d.rdom.ranges[k]
+    n = simplify.sub(hi, lo)
+    return n.attr if n.op == "const" else None
 
 
 def apply(

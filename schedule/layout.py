@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
+from typing import Any
 
 from tilewright.lang import intervals, ir, simplify
 from tilewright.lang.errors import ScheduleError
@@ -40,6 +42,11 @@ class IndexMap:
         """Physical indices of an element at `indices` (relative to the stored region)."""
         env = {ir.var(n): i for n, i in zip(self.names, indices, strict=True)}
         return ir.substitute(self.axes, env)
+
+    def places(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+        """The same for numbers, or arrays of them."""
+        env = dict(zip(self.names, indices, strict=True))
+        return tuple(_number(a, env) for a in self.axes)
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -164,14 +171,17 @@ class _Reader:
         raise _bad(self.text, f"{t!r} is no axis (they are {', '.join(self.names)})")
 
 
-def _value(n: Node, v: int) -> int:
-    """The value of an axis expression of one variable."""
+def _number(n: Node, env: Mapping[str, Any]) -> Any:
+    """The value of an axis expression."""
     if n.op == "const":
         return n.attr
     if n.op == "var":
-        return v
-    a, b = (_value(x, v) for x in n.args)
-    return {"add": a + b, "mul": a * b, "floordiv": a // (b or 1), "mod": a % (b or 1)}[n.op]
+        return env[n.attr]
+    a, b = (_number(x, env) for x in n.args)
+    return _OPERATORS[n.op](a, b)
+
+
+_OPERATORS = {"add": operator.add, "mul": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod}
 
 
 def _check_one_to_one(text: str, m: IndexMap) -> None:
@@ -187,7 +197,7 @@ def _check_one_to_one(text: str, m: IndexMap) -> None:
             raise _bad(text, f"{name} is lost")
         period = lcm(*(n.args[1].attr for n in ir.postorder(axes) if n.op in ("floordiv", "mod")), 1)
         count = min(4 * period, 8192)
-        seen = {tuple(_value(a, v) for a in axes) for v in range(count)}
+        seen = {tuple(_number(a, {name: v}) for a in axes) for v in range(count)}
         if len(seen) != count:
             raise _bad(text, f"two values of {name} fall on one place")
         if any(min(p) < 0 for p in seen):

@@ -23,10 +23,11 @@ def input_layouts(p: Pipeline, directives: Iterable[Directive]) -> tuple[Mapping
     layouts: dict[str, IndexMap] = {}
     given: set[str] = set()
     for d in directives:
-        if d.kind == "layout" and (d.option("given") or d.operands[0] in inputs):
-            layouts[d.operands[0]] = parse_index_map(str(d.option("layout")))
+        name = d.operands[0] if d.kind == "layout" else ""
+        if d.kind == "layout" and (d.option("given") or (name in inputs and name not in given)):
+            layouts[name] = parse_index_map(str(d.option("layout")))
             if d.option("given"):
-                given.add(d.operands[0])
+                given.add(name)
     return layouts, frozenset(given)
 
 

@@ -75,3 +75,19 @@ def test_copies_between_layouts(given, wanted):
         x = whole(*shape)
         got = fast(pack(x, parse_index_map(given)) if given else x, sizes=dict(zip("MN", shape, strict=True)))
         np.testing.assert_array_equal(unpack(got, parse_index_map(wanted), shape), x)
+
+
+def test_what_is_converted_at_the_root_is_not_packed_again():
+    s = by_rows.schedule().layout("w", "n k -> n//32 k n%32")
+    assert not packings(s)
+    full = complete(s)
+    assert [d.operands[0] for d in full.directives if d.kind == "vectorize" and d.stage == "w_packed"] == ["n_t"], full
+    x, w = whole(30, 16), whole(33, 16)
+    np.testing.assert_array_equal(by_rows.compile(s)(x, w), by_rows.reference(x, w))
+
+
+def test_what_is_given_in_a_layout_may_be_converted_to_another():
+    s = by_rows.schedule().layout("w", "n k -> k n", given=True).layout("w", "n k -> n//32 k n%32")
+    x, w = whole(30, 16), whole(33, 16)
+    fast = by_rows.compile(s)
+    np.testing.assert_array_equal(fast(x, np.ascontiguousarray(w.T)), by_rows.reference(x, w))
