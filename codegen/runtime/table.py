@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MAX_ARRAYS, MAX_AXES, MAX_SIZES, MAX_SCALARS = 32, 128, 64, 64
+MAX_ARRAYS, MAX_AXES, MAX_SIZES, MAX_SCALARS = 512, 2048, 64, 64  # words on the stack of the call: 36 KiB
 MAX_PARAMS = MAX_ARRAYS + MAX_SCALARS + MAX_SIZES
 MAX_DEPTH = 16  # of the stack on which extents are worked out
 
