@@ -30,11 +30,25 @@ class Task:
 
 @dataclass(frozen=True)
 class Order:
-    """Tasks in the order in which they run, the most bytes that live at once, and whether no order has less."""
+    """Tasks in the order in which they run, the most bytes that live at once, and whether no order has less.
+
+    `policy` is the one by which it was chosen, `naive` the peak of tasks that run one by one as they were given. `groups`
+    are the numbers of tasks that run at once, in turn. `cycles` is what all take as modelled, with what overlaps, and
+    `serial` one after the other. `in_place` has buffers that are made on another one, which dies then; `again` names
+    tasks that run once more instead of having their result kept. `fits` is the innermost memory that holds what lives.
+    """
 
     tasks: tuple[Task, ...]
     peak: int
     least: bool
+    policy: str = "memory"
+    naive: int = 0
+    groups: tuple[int, ...] = ()
+    cycles: float = 0.0
+    serial: float = 0.0
+    in_place: Mapping[str, str] = field(default_factory=dict)
+    again: tuple[str, ...] = ()
+    fits: str = ""
 
 
 class Dependences:
@@ -82,7 +96,7 @@ class Dependences:
         return all(place[b] < place[k] for k in numbers for b in self.before[k])
 
 
-class _Memory:
+class Memory:
     """What lives as tasks run one after the other."""
 
     def __init__(self, g: Dependences):
@@ -126,7 +140,7 @@ def shared(task: Task, dead: Iterable[str], size: Mapping[str, int]) -> int:
 
 def peak(tasks: Sequence[Task], keep: Iterable[str] = ()) -> int:
     """The most bytes that live at once when `tasks` run in this order. What is in `keep` outlives the last of them."""
-    memory = _Memory(Dependences(tasks, keep))
+    memory = Memory(Dependences(tasks, keep))
     return max((memory.run(k) for k in range(len(tasks))), default=0)
 
 
@@ -142,7 +156,7 @@ def least_memory(tasks: Sequence[Task], keep: Iterable[str] = (), budget: Budget
     given = g.topological()
     budget = budget or Budget(Goal())
     found: list[int] = []
-    memory, least = _Memory(g), True
+    memory, least = Memory(g), True
     for piece in pieces(g, given):
         part, best = _piece(g, memory, piece, budget)
         least &= best
@@ -180,7 +194,7 @@ def _alone(order: Sequence[int], before: Sequence[Iterable[int]]) -> set[int]:
     return found
 
 
-def _piece(g: Dependences, memory: _Memory, piece: list[int], budget: Budget) -> tuple[list[int], bool]:
+def _piece(g: Dependences, memory: Memory, piece: list[int], budget: Budget) -> tuple[list[int], bool]:
     """The best order of a piece, and whether none is better."""
     if len(piece) == 1:
         return piece, True
@@ -188,9 +202,9 @@ def _piece(g: Dependences, memory: _Memory, piece: list[int], budget: Budget) ->
     return (found, True) if found is not None else (_greedy(g, memory, piece), False)
 
 
-def _greedy(g: Dependences, start: _Memory, piece: list[int]) -> list[int]:
+def _greedy(g: Dependences, start: Memory, piece: list[int]) -> list[int]:
     """Whatever leaves least alive, next; of equals what takes least meanwhile, then the first."""
-    memory = _Memory(g)
+    memory = Memory(g)
     memory.live, memory.left = 0, dict(start.left)
     inside = set(piece)
     waits = {k: len(g.before[k] & inside) for k in piece}
@@ -254,7 +268,7 @@ def _deep(g: Dependences) -> tuple[int, ...]:
 class _Bits:
     """A piece as sets of bits."""
 
-    def __init__(self, g: Dependences, start: _Memory, piece: list[int]):
+    def __init__(self, g: Dependences, start: Memory, piece: list[int]):
         self.g = g
         self.tasks = [g.tasks[k] for k in piece]
         local = {k: n for n, k in enumerate(piece)}
@@ -283,7 +297,7 @@ class _Bits:
         return (*(j for j in before if j != last), *more)
 
 
-def _search(g: Dependences, start: _Memory, piece: list[int], budget: Budget) -> list[int] | None:
+def _search(g: Dependences, start: Memory, piece: list[int], budget: Budget) -> list[int] | None:
     """The best order of a piece, or None where there are too many sets to look at."""
     bits = _Bits(g, start, piece)
     whole = (1 << len(piece)) - 1
@@ -321,4 +335,4 @@ def _back(came: Mapping[int, tuple[float, int, int]], done: int) -> list[int]:
     return order[::-1]
 
 
-__all__ = ["Dependences", "Order", "Task", "laid_over", "least_memory", "peak", "pieces"]
+__all__ = ["Dependences", "Memory", "Order", "Task", "laid_over", "least_memory", "peak", "pieces"]

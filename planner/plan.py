@@ -20,7 +20,8 @@ from tilewright.lang.values import Env, index_values
 from tilewright.planner.budget import Budget
 from tilewright.planner.cut import Buffer, Part
 from tilewright.planner.goal import Goal, ValidFor
-from tilewright.planner.order import Order, Task, least_memory
+from tilewright.planner.lives import spans
+from tilewright.planner.order import Order
 from tilewright.planner.places import Lifetime, Places, assign
 from tilewright.schedule.schedule import Schedule
 
@@ -124,23 +125,24 @@ class Plan:
     def buffers(self) -> tuple[Buffer, ...]:
         """What passes from step to step, in the order in which it is made; outputs that are made in place are none."""
         direct = {Buffer(o.func, o.component) for o in self.pipeline.outputs if is_whole(self.pipeline, o)}
-        return tuple(b for s in self.steps for b in s.part.outputs if b not in direct)
+        return tuple(dict.fromkeys(b for s in self.steps for b in s.part.outputs if b not in direct))
 
     def lifetimes(self, sizes: Env) -> tuple[Lifetime, ...]:
         """The bytes of the buffers at these sizes, and from which step to which each is in use."""
-        bytes_ = dict(zip(self.buffers, buffer_bytes(self.pipeline, self.buffers, sizes), strict=True))
-        last: dict[Buffer, int] = {}
-        first: dict[Buffer, int] = {}
-        for k, s in enumerate(self.steps):
-            first.update({b: k for b in s.part.outputs if b in bytes_})
-            last.update({b: k for b in (*s.part.inputs, *s.part.outputs) if b in bytes_})  # type: ignore[misc]
+        made = [[b.name for b in s.part.outputs] for s in self.steps]
+        used = [[b.name for b in s.part.inputs if isinstance(b, Buffer)] for s in self.steps]
         results = {o.func for o in self.pipeline.outputs}
-        last.update({b: len(self.steps) for b in bytes_ if b.func in results})  # copied from when all has run
-        return tuple(Lifetime(b.name, n, first[b], last[b]) for b, n in bytes_.items())
+        kept = [b.name for b in self.buffers if b.func in results]  # copied from when all has run
+        found = spans(made, used, self.order.groups, kept)
+        bytes_ = buffer_bytes(self.pipeline, self.buffers, sizes)
+        return tuple(
+            Lifetime(b.name, n, *found[b.name][0], found[b.name][1:])
+            for b, n in zip(self.buffers, bytes_, strict=True)
+        )
 
     def places(self, sizes: Env) -> Places:
         """Where the buffers lie in one block of memory at these sizes."""
-        return assign(self.lifetimes(sizes))
+        return assign(self.lifetimes(sizes), self.order.in_place)
 
 
 def starts_of(p: Pipeline, f: Func) -> tuple[Node, ...]:
@@ -177,6 +179,7 @@ def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int], goal: Goa
     """Measure, fuse, order, and write the schedules of a pipeline."""
     from tilewright.planner.graph import make_graph
     from tilewright.planner.model import Model
+    from tilewright.planner.policy import put_in_order
     from tilewright.planner.regions import form_regions
 
     goal = goal or Goal()
@@ -186,7 +189,7 @@ def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int], goal: Goa
     regions = form_regions(g, model, budget)
     schedules: dict[tuple, tuple[Schedule, Passes]] = {}
     steps = {r.root.name: _step(g, r, schedules) for r in regions}
-    order = least_memory([_task(g, steps[r.root.name]) for r in regions], {o.func.name for o in p.outputs}, budget)
+    order = put_in_order(g, tuple(steps.values()), model, budget)
     return Plan(
         p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order, goal, budget.stopped, budget.late
     )
@@ -201,14 +204,6 @@ def _step(g: Graph, region: Region, schedules: dict[tuple, tuple[Schedule, Passe
     if key not in schedules:
         schedules[key] = schedule_region(region, part)
     return Step(region, part, *schedules[key])
-
-
-def _task(g: Graph, step: Step) -> Task:
-    root = step.region.root
-    read: set[Func] = {s.func for s in step.part.inputs if isinstance(s, Buffer)}
-    written = {s.name for s in step.part.inputs if isinstance(s, InoutFunc) and s is not root and s.updates}
-    made = {} if isinstance(root, InoutFunc) else {root.name: g.works[root].bytes}
-    return Task(step.name, frozenset(f.name for f in read), made, after=frozenset(written))
 
 
 __all__ = ["Plan", "Step", "buffer_shape", "is_whole", "make_plan", "starts_of"]
