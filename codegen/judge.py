@@ -29,11 +29,13 @@ _DEFAULT_SIZES = ((83, 71, 67), (31, 29, 23, 19), (13, 11, 7, 5, 3))
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What came out of a schedule. `problem` says how the values differ (None: they agree); `unjudged` why there is
-    nothing to say about them; `ignored` are promises that a part of a schedule can't keep."""
+    nothing to say about them (`ran`: whether it ran at all); `ignored` are promises that a part of a schedule can't keep.
+    """
 
     problem: str | None = None
     unjudged: str | None = None
     ignored: tuple[str, ...] = ()
+    ran: bool = True
 
 
 def default_sizes(p: Pipeline, scalars: Mapping[str, Any]) -> dict[str, int]:
@@ -129,7 +131,7 @@ class Judge:
         except judging.MismatchError as e:
             return Verdict(problem=e.message, ignored=ignored)
         except TilewrightError as e:
-            return Verdict(unjudged=f"it does not run: {e.message}")
+            return Verdict(unjudged=f"it does not run: {e.message}", ran=False)
         return Verdict(unjudged=unjudged, ignored=ignored)
 
     def _compare(self, state: State, identity: str) -> str | None:

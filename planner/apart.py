@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.codegen.compile import Compiled, compile_schedule
 from tilewright.lang import exactness, judging
 from tilewright.lang.binding import bind
+from tilewright.lang.errors import TilewrightError
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import run as run_reference
@@ -100,7 +101,11 @@ def parts_by_reference(
     kept = run_reference(p, bound, wanted)[1] if wanted else (run_reference(p, bound), {})[1]
     for step in plan.steps:
         yield step, arguments(step, store)
-        run_apart(step, sizes, store, by_reference)
+        try:
+            run_apart(step, sizes, store, by_reference)
+        except TilewrightError as e:
+            found.put(step.name, "cut", f"the part does not run: {e.message}")
+            return
         for b in step.part.outputs:
             if b.func.name in kept:  # else the whole needs nothing of it at these sizes
                 values = kept[b.func.name]
@@ -141,10 +146,14 @@ def run_watched(
     p = plan.pipeline
     program, apart = Program(plan, mode), by_kernel(mode)
     for data in samples:
-        _run_watched(program, sizes, data, apart, found)
+        try:
+            _run_watched(program, sizes, data, apart, found)
+            if found.first is None:
+                _results(program, sizes, data, mode, found)
+        except TilewrightError as e:
+            found.put(plan.steps[-1].name, "run", f"the program does not run: {e.message}")
         if found.first is not None:
             return
-        _results(program, sizes, data, mode, found)
     try:
         exact = exactness.exact_inputs(p, sizes, seed, given, fused=mode != "strict")
     except exactness.NotExactError as e:

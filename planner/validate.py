@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.judge import Judge, Verdict
-from tilewright.lang.errors import ScheduleError
+from tilewright.lang.errors import ScheduleError, TilewrightError
 from tilewright.lang.pipeline import Pipeline
 from tilewright.planner.apart import Found, own_sizes, parts_by_reference, run_watched
 from tilewright.planner.double import in_double
@@ -93,25 +93,42 @@ def validate(
     given = dict(scalars or {})
     chosen = (dict(sizes),) if sizes is not None else sizes_to_try(plan, given)
     limits: list[str] = []
-    judged, faults = 0, ()
+    judged = 0
+    fault: Fault | None = None
     for at in chosen:
-        found, passes = Found(), []
+        found = Found()
         data = [likely_inputs(plan.pipeline, at, seed + k, given) for k in range(2)]
         calls = _distinct(parts_by_reference(plan, at, data[0], found))
         for step, args in calls if found.first is None else ():
-            passes.append(judge_passes(step, own_sizes(step, at), args, given, mode, seed))
-            limits += passes[-1].limits
-        faults = tuple(p.fault for p in passes if p.fault is not None)
-        judged += sum(p.judged for p in passes)
-        if not faults and found.first is None:
+            passes = judge_passes(step, own_sizes(step, at), args, given, mode, seed)
+            limits += passes.limits
+            judged += passes.judged
+            fault = fault or passes.fault
+        if fault is None and found.first is None:
             run_watched(plan, at, data, given, mode, seed, found)
         if found.first is not None:
-            faults = (Fault(*found.first, at),)
+            fault = Fault(*found.first, at)
         limits += found.limits
-        if faults:
+        if fault is not None:
             break
     parts = {s.part.pipeline.digest for s in plan.steps}
+    faults = () if fault is None else (fault,)
     return Validation(faults, chosen, len(plan.steps), len(parts), judged, tuple(dict.fromkeys(limits)))
+
+
+def fault_at(plan: Plan, sizes: Mapping[str, int], given: Mapping[str, Any], seed: int, mode: str) -> Fault | None:
+    """What is wrong in cutting and in the program as a whole, passes aside; None also where it does not run at these
+    sizes."""
+    found = Found()
+    try:
+        data = [likely_inputs(plan.pipeline, sizes, seed + k, given) for k in range(2)]
+        for _ in parts_by_reference(plan, sizes, data[0], found):
+            pass
+        if found.first is None:
+            run_watched(plan, sizes, data, given, mode, seed, found)
+    except TilewrightError:
+        return None
+    return None if found.first is None else Fault(*found.first, sizes)
 
 
 def _distinct(calls: Iterator[tuple[Step, dict[str, Any]]]) -> list[tuple[Step, dict[str, Any]]]:
@@ -147,6 +164,8 @@ def judge_passes(
     judged, start, limits = 0, 0, []
     for name, end in passes_of(step):
         v = judge.verdict(step.schedule, end)
+        if not v.ran and end == len(step.schedule):
+            v = Verdict(problem=v.unjudged)
         if v.problem is not None:
             return Judged(_first_of(step, judge, name, start, end, v), judged, tuple(limits))
         if v.unjudged is not None:
@@ -219,4 +238,4 @@ def _first_of(step: Step, judge: _Judges, name: str, start: int, end: int, v: Ve
     return Fault(step.name, name, problem, dict(judge.sizes), number, text)
 
 
-__all__ = ["Fault", "Judged", "Validation", "judge_passes", "passes_of", "prefix", "validate"]
+__all__ = ["Fault", "Judged", "Validation", "fault_at", "judge_passes", "passes_of", "prefix", "validate"]
