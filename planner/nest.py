@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.planner.cut import Part, cut
+from tilewright.planner.given import Given
 from tilewright.planner.graph import Graph
 from tilewright.planner.regions import BLOCKS, Region, Tile
 from tilewright.schedule.default import complete
@@ -19,9 +22,11 @@ def part_of(g: Graph, region: Region) -> Part:
 Passes = tuple[tuple[str, int], ...]
 
 
-def schedule_region(region: Region, part: Part) -> tuple[Schedule, Passes]:
-    """The whole schedule of a region, on its part, and which pass wrote which of its directives."""
+def schedule_region(g: Graph, region: Region, part: Part, given: Given = Given()) -> tuple[Schedule, Passes]:  # noqa: B008
+    """The whole schedule of a region, on its part, with arguments in the layouts of `given`, and which pass wrote which of
+    its directives."""
     names = {whole: own for own, whole in part.names.items()}
+    single = _single(g, region, part)
     s = Schedule(part.pipeline)
     passes: list[tuple[str, int]] = []
     members = [names[f.name] for f in region.members]
@@ -32,7 +37,8 @@ def schedule_region(region: Region, part: Part) -> tuple[Schedule, Passes]:
     if len(members) == 1 or region.tile.whole:
         for f in members[:-1]:
             s[f].compute_root()
-        return _completed(s, [*passes, ("fuse", len(s))])
+        passes.append(("fuse", len(s)))
+        return _completed(s, single, given, passes)
     key, site = _cut_root(s, members[-1], region.tile)
     passes.append(("tile", len(s)))
     sites = dict.fromkeys(members[:-1], site)
@@ -51,12 +57,32 @@ def schedule_region(region: Region, part: Part) -> tuple[Schedule, Passes]:
         )
     for f in reversed(sites):  # consumers first
         s[f].compute_at(sites[f])
-    return _completed(s, [*passes, ("fuse", len(s))], key)
+    passes.append(("fuse", len(s)))
+    return _completed(s, single, given, passes, key)
 
 
-def _completed(s: Schedule, passes: list[tuple[str, int]], *also: Key) -> tuple[Schedule, Passes]:
-    """A schedule with the default one for the loops that it leaves alone, those of `also` besides."""
-    full = complete(s, also=also)
+def _single(g: Graph, region: Region, part: Part) -> dict[str, set[str]]:
+    """The variables of each Func that have a single index at the graph's sizes."""
+    extents = {f.name: g.works[f].extents for f in g.with_inlined(region.members)}
+    found: dict[str, set[str]] = {}
+    for f in part.pipeline.funcs:
+        for d in f.definitions:
+            axes = zip(d.lhs, extents[part.names[f.name]], strict=True)
+            found.setdefault(f.name, set()).update(v.attr for v, n in axes if v.op == "var" and n == 1)
+    return found
+
+
+def _completed(
+    s: Schedule, single: Mapping[str, set[str]], given: Given, passes: list[tuple[str, int]], *also: Key
+) -> tuple[Schedule, Passes]:  # fmt: skip
+    """A schedule with layouts, and with the default one for the loops that it leaves alone, those of `also` besides."""
+    for name, layout in given.given:
+        s.layout(name, layout, given=True)
+    for name, layout in given.converted:
+        s.layout(name, layout)
+    if given:
+        passes.append(("layout", len(s)))
+    full = complete(s, also=also, single=single)
     return full, (*passes, ("default", len(full)))
 
 

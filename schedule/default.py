@@ -20,7 +20,8 @@ What reassociates depends on the algorithm alone (never on the processor), and n
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from tilewright.lang.errors import ScheduleError
 from tilewright.schedule.build import Builder
@@ -32,9 +33,13 @@ from tilewright.schedule.state import Key
 
 
 def complete(
-    schedule: Schedule, mode: str = "contract", registers: Registers | None = None, also: Collection[Key] = ()
-) -> Schedule:
-    """A copy of `schedule` in which every stage that no directive names, and those of `also`, has the default schedule."""
+    schedule: Schedule, mode: str = "contract", registers: Registers | None = None, also: Collection[Key] = (),
+    single: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> Schedule:  # fmt: skip
+    """A copy of `schedule` in which every stage that no directive names, and those of `also`, has the default schedule.
+
+    `single` says, by Func, which variables have a single index at the sizes that it is for.
+    """
     registers = registers or host_registers()
     full = schedule.copy()
     untouched = [s.key for s in full.state.stages.values() if not s.scheduled or s.key in also]
@@ -47,7 +52,7 @@ def complete(
         if key in full.state.stages and full.state.funcs[key[0]].compute.kind != "inline":
             before = full.directives, full.state
             try:
-                loops(full, full.state.stages[key], mode, registers, b)
+                loops(full, full.state.stages[key], mode, registers, b, single.get(key[0], ()))
             except ScheduleError:  # against what the user said: then the stage stays plain
                 full.directives, full.state = before
     full.added = len(full) - len(schedule)

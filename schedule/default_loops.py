@@ -27,6 +27,8 @@ CHEAP = 4
 _CHUNK = 1 << 15  # elements a task of a one-dimensional loop
 _ROWS = 128  # that are added up one by one, between two levels of pairwise combination
 _STRIP = 1024  # elements of a row that are added up together, row by row
+_PRODUCT_STRIP = 512  # the same where rows are multiplied first: a matrix from the left with a vector
+_PRODUCT_ROWS = 12  # of these at once: as many streams keep the memory busy
 _VECTORS = 2  # of a row of a register tile
 _TOGETHER = 4  # points of a pure definition whose loads serve each other
 _ALONE = 4  # of a tile that is a single row
@@ -482,11 +484,11 @@ def _rows(
         apply(s, "vectorize", address, (v,), by=lanes)
         address, k, outer = f"{partial}.update[0]", f"{k}_i", [*outer, f"{k}_b"]
     if threads.outer:
-        apply(s, "split", address, (v,), results=(f"{v}_s", v), by=_STRIP)
+        apply(s, "split", address, (v,), results=(f"{v}_s", v), by=_PRODUCT_STRIP if product else _STRIP)
         outer = [*outer, f"{v}_s"]
-    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * _VECTORS)
+    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * (1 if product else _VECTORS))
     apply(s, "split", address, (f"{v}_t",), results=(f"{v}_m", f"{v}_v"), by=lanes)
-    apply(s, "split", address, (k,), results=(f"{k}_o", f"{k}_u"), by=4)
+    apply(s, "split", address, (k,), results=(f"{k}_o", f"{k}_u"), by=_PRODUCT_ROWS if product else 4)
     apply(s, "reorder", address, (*outer, *reductions[:-1], f"{k}_o", f"{v}_o", f"{k}_u", f"{v}_m", f"{v}_v"))
     if threads.at_root and not threads.single:
         apply(s, "parallel", address, (outer[0],))

@@ -37,7 +37,7 @@ def run(kernel, sizes, *args):
     values = dict(zip((p.name for p in g.pipeline.params), args, strict=True))
     for r in regions:
         part = part_of(g, r)
-        fast = from_pipeline(part.pipeline).compile(schedule_region(r, part)[0])
+        fast = from_pipeline(part.pipeline).compile(schedule_region(g, r, part)[0])
         own = {n: v for n, v in sizes.items() if n in part.pipeline.sizes}
         out = fast(*(values[s.name] for s in part.inputs), sizes=own)
         values[r.root.name] = out
