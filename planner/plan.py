@@ -202,7 +202,7 @@ def _step(g: Graph, region: Region, schedules: dict[tuple, tuple[Schedule, Passe
     part = part_of(g, region)
     key = part.pipeline.digest, region.tile
     if key not in schedules:
-        schedules[key] = schedule_region(region, part)
+        schedules[key] = schedule_region(g, region, part)
     return Step(region, part, *schedules[key])
 
 

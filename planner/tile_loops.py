@@ -1,0 +1,123 @@
+"""The loops inside a tile on a machine: vectors, a tile of registers for reductions, and its cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tilewright.hw import Machine
+from tilewright.lang.errors import ScheduleError
+from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import REPAIR, Key
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A register tile: rows along one variable, vectors of so many lanes along another."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+
+def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine) -> None:
+    """Write the loops of a stage inside a tile, in which its Func has these extents."""
+    stage = s.state.stages[key]
+    d, address = stage.definition, s.state.address(key)
+    sizes = {v.attr: n for v, n in zip(d.lhs, extents, strict=True) if v.op == "var"}
+    pure = [v.attr for v in d.lhs if v.op == "var" and sizes[v.attr] > 1]
+    width = max(t.bytes for t in d.func.dtypes)
+    lanes = max(2, machine.compute.vector_bytes // width)
+    if not pure:
+        return
+    if key[1] == REPAIR:
+        with suppress(ScheduleError):
+            _repair(s, address, [n.name for n in stage.loops], pure, lanes)
+    elif d.rdom is None:
+        with suppress(ScheduleError):
+            _pure(s, address, pure, sizes, lanes, machine)
+    elif all(i.op == "var" for i in d.lhs):
+        before = s.directives, s.state
+        try:
+            _reduction(s, key, address, pure, sizes, lanes, width, machine)
+        except ScheduleError:
+            s.directives, s.state = before
+
+
+def _pure(s: Schedule, address: str, pure: list[str], sizes: dict[str, int], lanes: int, machine: Machine) -> None:
+    last = pure[-1]
+    cores = machine.compute.cores
+    if cores > 1:
+        if len(pure) > 1:
+            s[address].parallel(_shared(pure[:-1], sizes, cores))
+        else:
+            share = -(-sizes[last] // (cores * lanes)) * lanes
+            s[address].parallel(last, share)
+            last = f"{last}_p"
+    s[address].vectorize(last, lanes)
+
+
+def _repair(s: Schedule, address: str, loops: list[str], pure: list[str], lanes: int) -> None:
+    """Whether a row is repaired depends on its values: rows are lanes, so that no branch does."""
+    v = pure[0]
+    s[address].reorder(*(x for x in loops if x != v), v).vectorize(v, lanes)
+
+
+def _shared(loops: list[str], trips: dict[str, int], cores: int) -> str:
+    """The loop to share out: the first that has enough for all cores, else the one that has most."""
+    return next((x for x in loops if trips[x] >= cores), max(loops, key=lambda x: trips[x]))
+
+
+def _reduction(
+    s: Schedule, key: Key, address: str, pure: list[str], sizes: dict[str, int], lanes: int, width: int, machine: Machine
+) -> None:  # fmt: skip
+    """A register tile: several rows and vectors, so that what is loaded serves many sums."""
+    stage = s.state.stages[key]
+    names = [x.name for x in stage.loops]
+    reduced = [x.name for x in stage.loops if x.reduction]
+    inside = [n for n in names if n in sizes and n in pure]  # loops over tiles have names of their own
+    blocks = [n for n in reduced if n.endswith("_b")]
+    outside = [n for n in names if n not in inside and n not in reduced]
+    v = inside[-1]
+    others = [x for x in inside if x != v]
+    rows = max(others, key=lambda x: (sizes[x] >= 4, others.index(x))) if others else None
+    t = _fitting(sizes[v], sizes[rows] if rows is not None else 1, lanes, width, machine)
+    cores = machine.compute.cores
+    s[address].split(v, f"{v}_o", f"{v}_t", t.vectors * t.lanes).split(f"{v}_t", f"{v}_m", f"{v}_v", t.lanes)
+    trips = {x: sizes[x] for x in others} | {f"{v}_o": -(-sizes[v] // (t.vectors * t.lanes))}
+    if rows is not None:
+        s[address].split(rows, f"{rows}_o", f"{rows}_t", t.rows)
+        others.remove(rows)
+        around = [*others, f"{rows}_o", f"{v}_o"]
+        trips[f"{rows}_o"] = -(-sizes[rows] // t.rows)
+        inner = [f"{rows}_t", f"{v}_m", f"{v}_v"]
+    else:
+        around, inner = [*others, f"{v}_o"], [f"{v}_m", f"{v}_v"]
+    s[address].reorder(*outside, *blocks, *around, *(n for n in reduced if n not in blocks), *inner)
+    if cores > 1:
+        s[address].parallel(_shared(around, trips, cores))
+    for x in inner[:-1]:
+        s[address].unroll(x)
+    s[address].vectorize(inner[-1])
+    s.cache_write(key[0], at=f"{address}.{around[-1]}", memory="reg")
+
+
+def _fitting(columns: int, rows: int, lanes: int, width: int, machine: Machine) -> _Shape:
+    """The register tile in half of the registers for which least is loaded."""
+    memory = next((m for m in machine.memories if m.kind == "registers" and m.capacity), None)
+    room = 0 if memory is None or memory.capacity is None else memory.capacity // 2
+    if memory is not None and memory.per == "machine":
+        room //= machine.compute.cores
+    found = _Shape(1, 1, lanes)
+    best = 2.0
+    for r in (1, 2, 4, 8):
+        for v in (1, 2, 4):
+            if r <= max(1, rows) and v * lanes <= max(lanes, columns) and r * v * lanes * width <= room:
+                loads = 1 / r + 1 / (v * lanes)
+                if loads < best:
+                    found, best = _Shape(r, v, lanes), loads
+    return found
+
+
+__all__ = ["inner_loops"]
