@@ -35,7 +35,7 @@ _TURNED = 0.5  # cycles an element that is transposed in registers
 _COPIED = 0.1  # cycles an element that is copied as it lies
 _PIECE = 2.0  # cycles for the next piece of a row, where that lies on another page
 _CONFLICT = 4.0  # ... and pieces share a set of the cache
-_FAR = 16.0  # ... and the first time it is read, where the tensor is not near
+_FAR = 16.0  # ... and the first time it is read, where no cache holds the tensor
 _PAGE = 4096
 _PAGES = 64  # that a core knows at once
 
@@ -332,7 +332,8 @@ class _Reader:
         if loops.extents[loop] * pages > _PAGES:
             each = _CONFLICT if apart % _PAGE == 0 else _PIECE * pages
         whole = math.prod(shape) * size
-        first = math.prod(shape) / piece if whole > self.model.near.capacity and apart >= 8 * piece * size else 0.0
+        far = self.model.holding(whole) is self.model.levels[-1] and apart >= 8 * piece * size
+        first = math.prod(shape) / piece if far else 0.0
         return min(first, pieces) * _FAR, pieces * each
 
     def _add(self, own: str, cycles: float) -> None:

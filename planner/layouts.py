@@ -1,0 +1,330 @@
+"""How tensors lie: one assignment for the whole graph, with the least of what steps take for tensors as they lie, and of
+conversions.
+
+What passes between steps lies in the layout in which its producer writes it, and each step reads it in one of its own: where
+the two differ, the step converts it once, at its root. A weight lies as the step that reads it wants it: it is packed
+before anything runs. What a layout costs a step is read off the loops of the schedule that the step then has (handling.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.lang.errors import user_location
+from tilewright.lang.func import InoutFunc
+from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.tensors import Array
+from tilewright.lang.values import index_values
+from tilewright.planner.budget import Budget
+from tilewright.planner.choices import Choices, cheapest, greedy
+from tilewright.planner.cut import Buffer, Part
+from tilewright.planner.errors import PlanError
+from tilewright.planner.given import ROWS, Assignment, Conversion, Given, Layouts
+from tilewright.planner.graph import Graph
+from tilewright.planner.handling import Handling, conversion, handling
+from tilewright.planner.model import Model
+from tilewright.planner.nest import Passes, schedule_region
+from tilewright.planner.regions import Region
+from tilewright.schedule.layout import parse_index_map
+from tilewright.schedule.schedule import Schedule
+
+_WORTH = 0.003  # of a step's time: what is less is not looked at
+_ANOTHER = 0.01  # cycles a byte for keeping a weight in one more layout
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """A step for this pass: its region, its part, and the schedule that it has without layouts."""
+
+    region: Region
+    part: Part
+    schedule: Schedule
+    passes: Passes = ()
+
+    @property
+    def name(self) -> str:
+        return self.region.root.name
+
+
+def check_weights(p: Pipeline, names: Iterable[str]) -> tuple[str, ...]:
+    """The names of inputs that are said to be weights. Raises PlanError `plan.weights` for others."""
+    arrays = {a.name for a in p.params if isinstance(a, Array)}
+    found = tuple(dict.fromkeys(names))
+    for n in found:
+        if n not in arrays:
+            what = "is written in place" if any(f.name == n for f in p.inouts) else "is no array that it takes"
+            raise PlanError(
+                f"{n!r} can't be a weight of {p.name}: it {what}", code="plan.weights", where=user_location(),
+                hint=f"its arrays: {', '.join(sorted(arrays))}" if arrays else "it takes no arrays",
+            )  # fmt: skip
+    return found
+
+
+def assign_layouts(
+    g: Graph, readers: Sequence[Reader], model: Model, weights: Iterable[str] = (), budget: Budget | None = None
+) -> tuple[Layouts, Mapping[str, Given]]:
+    """The layouts of a graph, and by the names of steps how each finds its arguments."""
+    pass_ = _Assignment(g, readers, model, frozenset(weights), budget or Budget(model.goal))
+    return pass_.run()
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What is chosen: the home of a buffer (`step` None), or how a step reads a tensor."""
+
+    tensor: str
+    step: int | None
+    options: tuple[str, ...]
+
+
+class _Assignment:
+    def __init__(
+        self, g: Graph, readers: Sequence[Reader], model: Model, weights: frozenset[str], budget: Budget
+    ):  # fmt: skip
+        self.g, self.model, self.readers, self.weights, self.budget = g, model, tuple(readers), weights, budget
+        self.handled: dict[tuple, Handling] = {}
+        self.makers = {b.name: k for k, r in enumerate(self.readers) for b in r.part.outputs}
+        self.fixed = {o.func.name for o in g.pipeline.outputs}
+        self.sizes: dict[str, tuple[int, int]] = {}  # elements, and bytes of each
+
+    # What is known of the steps ---------------------------------------------------------------------------------
+
+    def tensors(self, k: int) -> dict[str, str]:
+        """What a step reads from outside and may have in any layout: own name -> name in the whole."""
+        part = self.readers[k].part
+        found = {}
+        for q, source in zip(part.pipeline.params, part.inputs, strict=True):
+            if isinstance(q, Array) and isinstance(source, (Array, Buffer)) and q.ndim > 0:
+                found[q.name] = source.name
+                shape = index_values(q.extents, self.g.sizes)
+                self.sizes[source.name] = math.prod(shape), q.dtype.bytes
+        return found
+
+    def result(self, k: int) -> str | None:
+        """The own name of the only buffer that a step makes for others, if it may lie in any layout."""
+        part = self.readers[k].part
+        if len(part.outputs) != 1 or isinstance(part.outputs[0].func, InoutFunc):
+            return None
+        (b,) = part.outputs
+        if b.func.name in self.fixed or len(b.func.dtypes) > 1 or b.func is not self.readers[k].region.root:
+            return None
+        return part.pipeline.outputs[0].func.name
+
+    def handling(self, k: int, own: Mapping[str, str]) -> Handling:
+        """What a step takes with some of its tensors in other layouts."""
+        r = self.readers[k]
+        own = {n: m for n, m in own.items() if m != ROWS}
+        key = r.part.pipeline.digest, r.region.tile, tuple(sorted(own.items()))
+        if key not in self.handled:
+            s = r.schedule
+            if own:
+                s, _ = schedule_region(self.g, r.region, r.part, Given(tuple(sorted(own.items()))))
+            maps = {n: parse_index_map(t) for n, t in own.items()}
+            self.handled[key] = handling(self.g, self.model, r.region, r.part, s, maps)
+        return self.handled[key]
+
+    def proposals(self, k: int, own: str) -> list[str]:
+        """Layouts that a step could like of a tensor: what its vectors run along lies innermost, in whole or in blocks as
+        wide as its tiles."""
+        plain = self.handling(k, {})
+        if plain.cycles.get(own, 0.0) <= _WORTH * self.readers[k].region.cycles:
+            return []
+        shape = self.shape(k, own)
+        names = [f"a{n}" for n in range(len(shape))]
+        found = []
+        for axis, tile in sorted(plain.axes.get(own, ())):
+            rest = [n for a, n in enumerate(names) if a != axis]
+            a = names[axis]
+            if shape[axis] > tile > 1 and rest:
+                found.append(f"{' '.join(names)} -> {a}//{tile} {' '.join(rest)} {a}%{tile}")
+            if axis != len(names) - 1:
+                found.append(f"{' '.join(names)} -> {' '.join(rest)} {a}")
+        return list(dict.fromkeys(found))
+
+    def shape(self, k: int, own: str) -> tuple[int, ...]:
+        p = self.readers[k].part.pipeline
+        q = next((a for a in p.arrays if a.name == own), None)
+        if q is not None:
+            return tuple(index_values(q.extents, self.g.sizes))
+        return self.g.works[self.readers[k].region.root].extents
+
+    # The problem ------------------------------------------------------------------------------------------------
+
+    def run(self) -> tuple[Layouts, Mapping[str, Given]]:
+        self.candidates()
+        choices = self.choices()
+        problem = self.problem(choices)
+        taken = cheapest(problem, self.budget)
+        liked = greedy(problem, self.groups(choices))
+        plain = (0,) * len(choices)
+        given = self.given(choices, taken)
+        homes, packed = {}, {}
+        for c, option in zip(choices, taken, strict=True):
+            if c.step is None and option:
+                homes[c.tensor] = c.options[option]
+            elif c.step is not None and c.tensor in self.weights and option:
+                packed[self.readers[c.step].name, c.tensor] = c.options[option]
+        made = Layouts(homes, packed, *(self.outcome(problem, choices, x) for x in (taken, liked, plain)))
+        return made, given
+
+    def candidates(self) -> None:
+        """The layouts that are worth looking at, of each tensor: those that some step could like and that are better for
+        it, and in front row-major."""
+        found: dict[str, dict[str, None]] = {}
+        for k in range(len(self.readers)):
+            for own, name in self.tensors(k).items():
+                layouts = found.setdefault(name, {ROWS: None})
+                for text in self.proposals(k, own):
+                    if not self.budget.spend("layout"):
+                        break
+                    if self.handling(k, {own: text}).total < 0.9 * self.handling(k, {}).total:
+                        layouts[text] = None
+        self.options = {name: tuple(layouts) for name, layouts in found.items()}
+
+    def choices(self) -> list[_Choice]:
+        """Homes first, then what each step reads; where there is one option nothing is chosen."""
+        found = []
+        for name, options in self.options.items():
+            k = self.makers.get(name)
+            if k is not None and len(options) > 1 and self.result(k) is not None:
+                found.append(_Choice(name, None, options))
+        for k in range(len(self.readers)):
+            found += [_Choice(n, k, self.options[n]) for n in self.tensors(k).values() if len(self.options[n]) > 1]
+        return found
+
+    def problem(self, choices: Sequence[_Choice]) -> Choices:
+        number = {(c.tensor, c.step): n for n, c in enumerate(choices)}
+        costs: list[tuple[float, ...]] = []
+        pairs: list[tuple[int, int, tuple[tuple[float, ...], ...]]] = []
+        for n, c in enumerate(choices):
+            if c.step is None:
+                k = self.makers[c.tensor]
+                own = self.result(k)
+                assert own is not None
+                costs.append(tuple(self.extra(k, {own: t}) for t in c.options))
+                continue
+            k, home = c.step, number.get((c.tensor, None))
+            own = next(o for o, name in self.tensors(k).items() if name == c.tensor)
+            reading = tuple(self.extra(k, {own: t}) for t in c.options)
+            if c.tensor in self.weights:
+                costs.append(reading)
+                before = next((m for m in range(n - 1, -1, -1) if choices[m].tensor == c.tensor), None)
+                if before is not None:
+                    pairs.append((before, n, self.table(c.options, c.options, self.another(c.tensor))))
+            elif home is None:
+                costs.append(
+                    tuple(r + self.converting(c.tensor, ROWS, t) for r, t in zip(reading, c.options, strict=True))
+                )
+            else:
+                costs.append(reading)
+                pairs.append((home, n, self.table(c.options, c.options, self.converter(c.tensor))))
+            made = self.result(k)
+            name = self.readers[k].part.outputs[0].name if made is not None else None
+            if made is not None and (name, None) in number:
+                pairs.append(self.together(k, (number[name, None], made), (n, own), choices))
+        return Choices(tuple(costs), tuple(pairs))
+
+    def extra(self, k: int, own: Mapping[str, str]) -> float:
+        """What a step takes for all of its tensors with one in another layout, less what it takes for the others."""
+        (name,) = own
+        rest = self.handling(k, {})
+        return max(0.0, self.handling(k, own).total - rest.total + rest.cycles.get(name, 0.0) + rest.own)
+
+    def together(
+        self, k: int, result: tuple[int, str], source: tuple[int, str], choices: Sequence[_Choice]
+    ) -> tuple[int, int, tuple[tuple[float, ...], ...]]:
+        """What two layouts of a step cost together beyond what each does alone."""
+        (a, made), (b, own) = result, source
+        plain = self.handling(k, {}).total
+
+        def cost(x: str, y: str) -> float:
+            both = self.handling(k, {made: x, own: y}).total
+            return both - self.handling(k, {made: x}).total - self.handling(k, {own: y}).total + plain
+
+        found = [[cost(x, y) for y in choices[b].options] for x in choices[a].options]
+        return a, b, tuple(map(tuple, found))
+
+    @staticmethod
+    def table(
+        before: Sequence[str], after: Sequence[str], cost: Callable[[str, str], float]
+    ) -> tuple[tuple[float, ...], ...]:
+        return tuple(tuple(cost(x, y) for y in after) for x in before)
+
+    def another(self, tensor: str) -> Callable[[str, str], float]:
+        """What it costs that two steps want a weight differently: it is kept twice."""
+        elements, size = self.sizes[tensor]
+        price = 1.0 if self.model.goal.objective == "memory" else _ANOTHER
+        return lambda x, y: 0.0 if x == y else price * elements * size
+
+    def converter(self, tensor: str) -> Callable[[str, str], float]:
+        return lambda x, y: self.converting(tensor, x, y)
+
+    def converting(self, tensor: str, before: str, after: str) -> float:
+        if before == after:
+            return 0.0
+        elements, size = self.sizes[tensor]
+        maps = [parse_index_map(t) if t else None for t in (before, after)]
+        cycles = conversion(self.model, maps[0], maps[1], elements, size)
+        return cycles + (elements * size if self.model.goal.objective != "latency" else 0.0)
+
+    def groups(self, choices: Sequence[_Choice]) -> list[list[int]]:
+        """The choices that each step makes: its result's home, and how it reads."""
+        found: dict[int, list[int]] = {}
+        for n, c in enumerate(choices):
+            found.setdefault(self.makers[c.tensor] if c.step is None else c.step, []).append(n)
+        return list(found.values())
+
+    # The answer -------------------------------------------------------------------------------------------------
+
+    def given(self, choices: Sequence[_Choice], taken: Sequence[int]) -> dict[str, Given]:
+        """How each step finds its arguments."""
+        chosen = {(c.tensor, c.step): c.options[o] for c, o in zip(choices, taken, strict=True)}
+        out = {}
+        for k, r in enumerate(self.readers):
+            given, converted = [], []
+            for own, name in self.tensors(k).items():
+                reads = chosen.get((name, k), ROWS)
+                home = reads if name in self.weights else chosen.get((name, None), ROWS)
+                if home != ROWS:
+                    given.append((own, home))
+                if reads != home:
+                    converted.append((own, reads or _rows(len(self.shape(k, own)))))
+            made = self.result(k)
+            home = chosen.get((r.part.outputs[0].name, None), ROWS) if made is not None else ROWS
+            if made is not None and home != ROWS:
+                given.append((made, home))
+            if given or converted:
+                out[r.name] = Given(tuple(given), tuple(converted))
+        return out
+
+    def outcome(self, problem: Choices, choices: Sequence[_Choice], taken: Sequence[int]) -> Assignment:
+        return Assignment(problem.total(taken), self.conversions(choices, taken))
+
+    def conversions(self, choices: Sequence[_Choice], taken: Sequence[int]) -> tuple[Conversion, ...]:
+        """What is converted while the program runs, packing inside steps included."""
+        given = self.given(choices, taken)
+        out = []
+        for k, r in enumerate(self.readers):
+            found = given.get(r.name, Given())
+            lies = dict(found.given)
+            seen = {**lies, **dict(found.converted)}
+            packed = self.handling(
+                k, {n: t if t != _rows(len(self.shape(k, n))) else ROWS for n, t in seen.items()}
+            ).packed
+            for own, name in self.tensors(k).items():
+                elements, size = self.sizes[name]
+                if own in dict(found.converted):
+                    out.append(Conversion(name, r.name, lies.get(own, ROWS), seen[own], elements * size))
+                if packed.get(own):
+                    out.append(Conversion(name, r.name, seen.get(own, ROWS), "", packed[own], True))
+        return tuple(out)
+
+
+def _rows(rank: int) -> str:
+    names = " ".join(f"a{k}" for k in range(rank))
+    return f"{names} -> {names}"
+
+
+__all__ = ["Reader", "assign_layouts", "check_weights"]
