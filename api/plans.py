@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tilewright import pipelines
-from tilewright.hw import Machine, load_machine
 from tilewright.kernels import Kernel, check_mode
+from tilewright.lang.binding import bind_scalars
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.planner.errors import PlanError
 from tilewright.planner.goal import Goal, Objective, Phase
-from tilewright.planner.host import HOST, host_machine
+from tilewright.planner.host import HOST, host_identity, host_machine
 from tilewright.planner.plan import Plan
-from tilewright.planner.ranges import plan_ranges, read_sizes
+from tilewright.planner.store import planned
+
+if TYPE_CHECKING:
+    from tilewright.hw import Machine
 
 
 def plan(
@@ -50,15 +54,27 @@ def plan(
     start = time.perf_counter()
     goal = Goal(objective, phase, budget_s, seed=seed)
     p, how, keyword_only = _pipeline(target, dtypes, statics or {})
-    on = _machine(machine)
-    ranges = read_sizes(p, sizes or {}, scalars or {})
-    if tokens is not None and tokens not in p.sizes:
-        raise PlanError(
-            f"{p.name} has no size {tokens!r} that could count tokens", code="plan.tokens", where=user_location(),
-            hint=f"one of its sizes: {', '.join(p.sizes)}" if p.sizes else "it has no sizes: leave it out",
-        )  # fmt: skip
-    found = plan_ranges(p, on, ranges, scalars or {}, goal)
-    made = replace(found, tokens=tokens, mode=check_mode(mode or how), keyword_only=keyword_only)
+    known = bind_scalars(p, scalars or {})
+    asked = {
+        "goal": goal, "tokens": tokens, "mode": check_mode(mode or how), "keyword_only": keyword_only,
+        "sizes": sorted((sizes or {}).items(), key=repr) if isinstance(sizes or {}, Mapping) else sizes,
+        "scalars": sorted((n, v.item()) for n, v in known.items()),
+    }  # fmt: skip
+
+    def make() -> Plan:
+        from tilewright.planner.ranges import plan_ranges, read_sizes
+
+        on = _machine(machine)
+        ranges = read_sizes(p, sizes or {}, scalars or {})
+        if tokens is not None and tokens not in p.sizes:
+            raise PlanError(
+                f"{p.name} has no size {tokens!r} that could count tokens", code="plan.tokens", where=user_location(),
+                hint=f"one of its sizes: {', '.join(p.sizes)}" if p.sizes else "it has no sizes: leave it out",
+            )  # fmt: skip
+        found = plan_ranges(p, on, ranges, scalars or {}, goal)
+        return replace(found, tokens=tokens, mode=asked["mode"], keyword_only=keyword_only)
+
+    made = planned(p, _identity(machine), asked, make, lambda: _machine(machine))
     made.seconds["plan"] = time.perf_counter() - start
     return made
 
@@ -83,9 +99,19 @@ def _no_kernel(problem: str, legal: str) -> ArgumentError:
 
 
 def _machine(given: Machine | str) -> Machine:
-    if isinstance(given, Machine):
-        return given
-    return host_machine() if given == HOST else load_machine(given)
+    from tilewright.hw import load_machine
+
+    if given == HOST:
+        return host_machine()
+    return load_machine(given) if isinstance(given, (str, Path)) else given
+
+
+def _identity(given: Machine | str) -> Machine | str:
+    """What the plans of a machine are kept under: files by what is in them, presets by their name alone."""
+    if given == HOST:
+        return host_identity()
+    preset = isinstance(given, str) and not given.endswith(".toml") and "/" not in given and "\\" not in given
+    return given if preset else _machine(given)
 
 
 __all__ = ["plan"]

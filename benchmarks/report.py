@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.cases import Entry
 from benchmarks.harness import Against, Result, Skipped, Spread, shown
-from tilewright.codegen.probe.caches import processor_name
+from tilewright.codegen.data_caches import processor_name
 from tilewright.codegen.target import host
 
 Results = Sequence[tuple[Entry, Result]]

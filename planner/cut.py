@@ -119,16 +119,21 @@ class _Cutter:
                 self.sources[source] = self._array(t if isinstance(t, Array) else t.inout)  # type: ignore[arg-type]
             return self.sources[source], None  # type: ignore[return-value]
         assert isinstance(t, Func)
-        region, source = self.regions[t], Buffer(t, component)
+        region, source = self._region(t), Buffer(t, component)
         if source not in self.sources:
             extents = tuple(simplify.add(simplify.sub(hi, lo), integer(1)) for lo, hi in map(_bounds, region))
             self.sources[source] = Array(self._named(t.name, "input"), t.dtypes[component], extents)
         return self.sources[source], region  # type: ignore[return-value]
 
     def _whole_region(self, f: Func) -> OutputSlice:
-        ends = [_bounds(r) for r in self.regions[f]]
+        ends = [_bounds(r) for r in self._region(f)]
         starts, stops = tuple(lo for lo, _ in ends), tuple(simplify.add(hi, integer(1)) for _, hi in ends)
         return OutputSlice(self.funcs[f], starts, stops)
+
+    def _region(self, f: Func) -> Box:
+        """The region of a Func of the whole, in the part's own scalars."""
+        ends = self._moved(tuple(n for r in self.regions[f] for n in _bounds(r)))
+        return tuple(map(Interval, ends[::2], ends[1::2]))
 
     # Definitions ------------------------------------------------------------------------------------------------
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from tilewright.codegen.probe.caches import data_caches, processor_name
-from tilewright.hw import Machine, load_machine
-from tilewright.hw.parts import Cache, Provenance
+from tilewright.codegen.data_caches import data_caches, processor_name
 from tilewright.schedule.registers import host_registers
+
+if TYPE_CHECKING:
+    from tilewright.hw import Machine
+    from tilewright.hw.parts import Cache
 
 HOST = "host"
 _KINDS = {64: "skylake-sp", 32: "generic-avx2"}  # bytes of a vector register -> the machine whose rates are taken
+
+
+def host_identity() -> str:
+    """What `host_machine` goes by, without making it."""
+    return f"{HOST}: {processor_name()}, {host_registers()}, {data_caches(0)}"
 
 
 @functools.cache
@@ -19,6 +27,9 @@ def host_machine() -> Machine:
     """One core of this computer. Sizes of its caches are what the system says; rates, bandwidths and the clock are those
     of a machine with vectors of the same width, so that a plan is the same in every run. For measured ones give the file
     that `tilewright machine probe` writes."""
+    from tilewright.hw import load_machine
+    from tilewright.hw.parts import Provenance
+
     like = load_machine(_KINDS[host_registers().width])
     levels = {c.level: c for c in data_caches(0)}
     provenance = dict(like.provenance)
@@ -35,4 +46,4 @@ def host_machine() -> Machine:
     )  # fmt: skip
 
 
-__all__ = ["HOST", "host_machine"]
+__all__ = ["HOST", "host_identity", "host_machine"]

@@ -106,7 +106,8 @@ def plan_ranges(p: Pipeline, machine: Machine, ranges: Mapping[str, Range], scal
     seen = tuple(
         Point(at, c, c / max(1.0, b), tight) for at, (c, tight), b in zip(points, costs[chosen], best, strict=True)
     )
-    return replace(candidates[chosen], goal=goal, valid_for=ValidFor(dict(ranges), seen))
+    late = any(c.late for c in candidates)
+    return replace(candidates[chosen], goal=goal, valid_for=ValidFor(dict(ranges), seen), late=late)
 
 
 def _cost_at(plan: Plan, sizes: Env) -> tuple[float, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.codegen.data_caches import CacheSize, data_caches, processor_name
 from tilewright.hw import Cache, Compute, Machine, MachineError, Memory, Provenance
 from tilewright.hw.fields import show_bytes
 from tilewright.hw.machine import machine_text, parse_machine
@@ -19,7 +20,6 @@ from tilewright.lang.errors import user_location
 from tilewright.schedule.registers import Registers, host_registers
 
 from . import kernels, measure
-from .caches import CacheSize, data_caches, processor_name
 
 _MAIN_BYTES = 64 << 20  # at least so many bytes are walked to measure the main memory; four times the last cache
 _STREAMS = ("read", "copy", "triad")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tilewright.codegen import jit, target
+from tilewright.codegen.data_caches import CacheSize, data_caches, processor_name
 from tilewright.codegen.probe import LevelFigures, Probe, kernels, measure, probe
-from tilewright.codegen.probe.caches import CacheSize, data_caches, processor_name
 from tilewright.hw import MachineError, parse_machine
 from tilewright.hw.writing import commented_text
 from tilewright.schedule.registers import Registers, host_registers

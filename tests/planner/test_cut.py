@@ -134,3 +134,21 @@ def test_equal_layers_are_one_algorithm(layers):
     values = {"x": normal(5, 8)} | {n: normal(*shapes[n.rstrip("0123456789")]) / 3 for n in names}
     last = parts[-1].outputs[-1].name
     np.testing.assert_array_equal(run_parts(parts, values, {"T": 5})[last], k.reference(*values.values()))
+
+
+def test_a_region_that_goes_by_a_scalar():
+    i, j = tw.vars("i j")
+
+    @tw.kernel
+    def row(x: tw.f32[N, 8], cache: tw.inout(tw.f32[N, 8]), at: tw.i64):
+        w = tw.func("w")
+        w[i, j] = x[i, j] * 2
+        cache[at, j] = w[at, j] + 1
+        return None
+
+    x, at = normal(5, 8), 3
+    expected, got = np.zeros((5, 8), np.float32), np.zeros((5, 8), np.float32)
+    row.reference(x, expected, at)
+    run_parts(in_parts(row.pipeline(), {"w"}), {"x": x, "cache": got, "at": at}, {"N": 5})
+    np.testing.assert_array_equal(got, expected)
+    assert got[3].all()
