@@ -81,7 +81,8 @@ class Reach:
     """What the tiles of the `root` of a part need.
 
     `boxes` are of its Funcs; `reads` of each definition and tensor, itself aside. `along` are the axes that tiles can be
-    cut along, with their extents; `extents` those of the whole tensors.
+    cut along, with their extents; `extents` those of the whole tensors. Which elements are read of those that are
+    `scattered`, data say.
     """
 
     root: Func
@@ -89,6 +90,7 @@ class Reach:
     reads: tuple[Read, ...]
     along: Mapping[Axis, int]
     extents: Mapping[Tensor, tuple[int, ...]]
+    scattered: frozenset[Tensor]
 
     def shape(self, t: Tensor, box: Box, widths: Mapping[Axis, Any]) -> tuple[Any, ...]:
         """The extents of a box of a tensor for a tile of these widths (numbers of NumPy, or arrays)."""
@@ -127,6 +129,7 @@ class _Reach:
         self.root = p.funcs[-1]
         self.along: dict[Axis, int] = {}
         self.extents: dict[Tensor, tuple[int, ...]] = {}
+        self.scattered: set[Tensor] = set()
 
     def found(self) -> Reach:
         own = self.extent(self.root)
@@ -143,7 +146,7 @@ class _Reach:
                     reads.append(Read(t, f, d.number, box))
                     if isinstance(t, Func) and t in self.spans:
                         boxes[t] = hull([box, boxes[t]]) if t in boxes else box
-        return Reach(self.root, boxes, tuple(reads), self.along, self.extents)
+        return Reach(self.root, boxes, tuple(reads), self.along, self.extents, frozenset(self.scattered))
 
     def extent(self, t: Tensor) -> tuple[int, ...]:
         if t not in self.extents:
@@ -166,6 +169,8 @@ class _Reach:
         found: dict[Tensor, list[Box]] = {}
         for n in ir.leaves(d.roots, "load"):
             if n.attr[0] is not d.func:
+                if ir.leaves(n.args, "load"):
+                    self.scattered.add(n.attr[0])
                 found.setdefault(n.attr[0], []).append(tuple(self.index(i, env, seen) for i in n.args))
         return {t: hull(boxes) for t, boxes in found.items()}
 

@@ -31,6 +31,11 @@ class Model:
     goal: Goal = field(default_factory=Goal)
 
     @cached_property
+    def staged(self) -> bool:
+        """Whether tiles are staged in a scratchpad."""
+        return any(m.kind == "scratchpad" and m.per == "machine" for m in self.machine.memories)
+
+    @cached_property
     def levels(self) -> tuple[Level, ...]:
         """From the core outwards; main memory last, which holds everything."""
         m = self.machine

@@ -106,6 +106,10 @@ def _best(g: Graph, model: Model, members: tuple[Func, ...], budget: Budget) -> 
     group = find_group(g, members)
     runs = _runs(g, members, group)
     found = Region(members, runs, Tile(), math.inf, group)
+    if model.staged:
+        from tilewright.planner.staging import region_cycles
+
+        return replace(found, cycles=region_cycles(g, members, group, model, budget) + _LAUNCH)
     key = _outline(g, found)
     if key not in g.tried:
         for k, tile in enumerate(_tiles(g, members, group)):

@@ -19,7 +19,7 @@ from tilewright.hw import Dma, Machine, Memory
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.tensors import Tensor
 from tilewright.lang.values import Env
-from tilewright.planner.boxes import BLOCKS, Axis, Box, Reach, reach
+from tilewright.planner.boxes import BLOCKS, Axis, Reach, reach
 from tilewright.planner.budget import Budget
 from tilewright.planner.goal import Goal
 from tilewright.planner.pads import Members, Tiling, copies_of, levels
@@ -189,12 +189,11 @@ class Space:
         self.m, self.pad, self.computing = m, pad, computing
         self.reach: Reach = reach(m.pipeline, sizes, m.group, m.over)
         self.stored = tuple(f for f in self.reach.boxes if f.name in m.stored)
-        self.left = frozenset(r.tensor for r in self.reach.reads if self._is_scattered(r.tensor, r.box))
+        # what data say the elements of, and does not fit as a whole beside the rest, stays in main memory
+        self.left = frozenset(t for t in self.reach.scattered if self.size(t) > pad.capacity / 4)
 
-    def _is_scattered(self, t: Tensor, box: Box) -> bool:
-        """Whether data say which elements are read, of more than fits beside the rest: they stay in main memory."""
-        size = math.prod(self.reach.extents[t]) * _bytes(t)
-        return t not in self.reach.boxes and None in box and size > self.pad.capacity / 4
+    def size(self, t: Tensor) -> int:
+        return math.prod(self.reach.extents[t]) * _bytes(t)
 
     def idle(self, shape: Sequence[Numbers]) -> Numbers:
         """How much longer a tile of this shape takes because some cores have nothing of it."""
