@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from tilewright.lang.func import Func
+from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.values import index_values
 from tilewright.planner.metrics import StepFigures, Totals
 from tilewright.planner.plan import Plan, Step, buffer_shape
-from tilewright.planner.reports.words import axis_names
+from tilewright.planner.reports.words import tile_data
 
 FORMAT, VERSION = "tilewright-plan", 1
 
@@ -38,6 +38,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "buffers": list(_buffers(plan)),
         "order": {"peak": plan.order.peak, "least": plan.order.least},
         "funcs": list(_funcs(plan)),
+        "outputs": [{"name": o.name, "func": o.func.name, "dtype": o.dtype.name} for o in plan.pipeline.outputs],
         "measured": {f"{what}_s": s for what, s in plan.seconds.items()},
     }  # fmt: skip
 
@@ -52,19 +53,21 @@ def totals_data(t: Totals) -> dict[str, Any]:
 
 
 def _step(plan: Plan, s: Step, f: StepFigures) -> dict[str, Any]:
-    tile, names = s.region.tile, axis_names(s.region)
     return {
         "name": s.name, "kernel": f.kernel, "funcs": list(f.funcs), "tiled": list(f.tiled), "inlined": list(f.inlined),
-        "tile": {
-            "alone": names[: tile.alone], "axis": None if tile.axis is None else names[tile.axis],
-            "width": tile.width, "block": tile.block, "over": None if s.region.group is None else s.region.group.over,
-        },
+        "tile": tile_data(s.region),
         "inputs": [x.name for x in s.part.inputs],
         "outputs": [b.name for b in s.part.outputs],
+        "updates": [x.name for x in s.part.inputs if isinstance(x, InoutFunc) and _updates(s, x)],
         "flops": f.flops, "read": f.read, "written": f.written, "bytes": f.bytes, "intensity": _finite(f.intensity),
         "computing": f.computing, "moving": f.moving, "cycles": _finite(f.cycles), "limit": f.limit, "peak": f.peak,
         "ridge": f.ridge,
     }  # fmt: skip
+
+
+def _updates(s: Step, f: InoutFunc) -> bool:
+    """Whether a step writes in place what is among its inputs: then it is a Func of its part."""
+    return any(s.part.names.get(x.name) == f.name and x.updates for x in s.part.pipeline.inouts)
 
 
 def _kernels(plan: Plan) -> Iterator[dict[str, Any]]:

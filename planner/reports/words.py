@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tilewright.hw import humane
-from tilewright.planner.metrics import StepFigures
 from tilewright.planner.plan import Plan
 from tilewright.planner.regions import Region
 
@@ -20,15 +20,26 @@ def title(plan: Plan) -> str:
 
 def tile_words(region: Region) -> str:
     """How the root of a region is cut: `h alone, i by 112, k in blocks of 512`."""
+    return tile_text(tile_data(region))
+
+
+def tile_text(tile: Mapping[str, Any]) -> str:
+    """How the root of a region is cut: `h alone, i by 112, k in blocks of 512`."""
+    parts = [f"{', '.join(tile['alone'])} alone"] if tile["alone"] else []
+    if tile["axis"] is not None:
+        parts.append(f"{tile['axis']} by {tile['width']}")
+    if tile["block"]:
+        parts.append(f"{tile['over']} in blocks of {tile['block']}")
+    return ", ".join(parts) or "whole"
+
+
+def tile_data(region: Region) -> dict[str, Any]:
+    """How the root of a region is cut, by the names of its axes."""
     tile, names = region.tile, axis_names(region)
-    if tile.whole:
-        return "whole"
-    parts = [f"{', '.join(names[: tile.alone])} alone"] if tile.alone else []
-    if tile.axis is not None:
-        parts.append(f"{names[tile.axis]} by {tile.width}")
-    if tile.block and region.group is not None:
-        parts.append(f"{region.group.over} in blocks of {tile.block}")
-    return ", ".join(parts)
+    return {
+        "alone": names[: tile.alone], "axis": None if tile.axis is None else names[tile.axis], "width": tile.width,
+        "block": tile.block, "over": region.group.over if region.group is not None and tile.block else None,
+    }  # fmt: skip
 
 
 def axis_names(region: Region) -> list[str]:
@@ -48,9 +59,9 @@ def listed(names: Iterable[str], most: int = 4) -> str:
     return ", ".join(found[:most]) + more
 
 
-def side(s: StepFigures) -> str:
-    """The side of the roofline that a step is on: `compute`, or the memory that its bytes come from."""
-    return s.limit
+def limit_class(limit: str) -> str:
+    """The class of what limits a step, by which it has its colour."""
+    return "compute" if limit == "compute" else "memory"
 
 
-__all__ = ["axis_names", "count", "listed", "side", "tile_words", "title"]
+__all__ = ["axis_names", "count", "limit_class", "listed", "tile_data", "tile_text", "tile_words", "title"]

@@ -1,0 +1,238 @@
+"""The charts of the report: when steps run, where buffers lie while they live, the roofline, and cliffs of capacity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tilewright.hw import humane
+from tilewright.hw.render.tables import cut
+from tilewright.planner.reports.svg import el, line, number, picture, text, titled
+from tilewright.planner.reports.words import limit_class
+
+_LEFT, _RIGHT, _WIDTH = 78.0, 990.0, 1000.0  # of the plot in the picture, and the picture
+_LETTER = 6.3  # the width of one in a small text
+
+
+# Axes -------------------------------------------------------------------------------------------------------------
+
+
+def _round_steps(top: float, most: int = 6, base: int = 10) -> Iterator[float]:
+    """Round numbers from 0 to `top`, no more than `most`; bytes have powers of two."""
+    if top <= 0:
+        return
+    rough = top / most
+    scale = float(base) ** math.floor(math.log(rough, base))
+    choices = (1, 2, 4, 8, 16) if base == 2 else (1, 2, 5, 10)
+    step = next(c * scale for c in choices if c * scale >= rough)
+    for k in range(int(top / step) + 1):
+        yield k * step
+
+
+def _axis_x(ticks: Iterable[tuple[float, str]], top: float, bottom: float, said: str) -> str:
+    parts = []
+    for x, label in ticks:
+        parts.append(line(x, top, x, bottom, "grid"))
+        parts.append(text(label, x, bottom + 15, "tick", "middle"))
+    parts.append(text(said, (_LEFT + _RIGHT) / 2, bottom + 32, "label", "middle"))
+    return "".join(parts)
+
+
+def _axis_y(ticks: Iterable[tuple[float, str]], said: str, top: float, bottom: float) -> str:
+    parts = []
+    for y, label in ticks:
+        parts.append(line(_LEFT, y, _RIGHT, y, "grid"))
+        parts.append(text(label, _LEFT - 6, y + 3.5, "tick", "end"))
+    middle = (top + bottom) / 2
+    parts.append(el("text", said, x=14.0, y=middle, cls="label", text_anchor="middle",
+                    transform=f"rotate(-90 14 {number(middle)})"))  # fmt: skip
+    return "".join(parts)
+
+
+# Steps over time --------------------------------------------------------------------------------------------------
+
+
+def timeline(data: Mapping[str, Any]) -> str:
+    """When each step runs by the model, and below how much of it is arithmetic and how much is moving bytes."""
+    steps = data["steps"]
+    total = sum(s["cycles"] or 0 for s in steps)
+    if not total:
+        return ""
+    scale = (_RIGHT - _LEFT) / total
+    lanes = (("steps", 8.0, 46.0), ("arithmetic", 62.0, 16.0), ("bytes", 84.0, 16.0))
+    bottom = 108.0
+    ticks = [(_LEFT + scale * c, humane.count(c) if c else "0") for c in _round_steps(total)]
+    clock = data["clock_ghz"] * 1e3
+    said = (
+        f"cycles by the model ({humane.count(total)} in all, {total / clock:,.4g} \u00b5s at {data['clock_ghz']:g} GHz)"
+    )
+    parts = [_axis_x(ticks, 4.0, bottom, said)]
+    parts += [text(name, _LEFT - 6, y + h / 2 + 4, "tick", "end") for name, y, h in lanes]
+    at = _LEFT
+    for k, s in enumerate(steps):
+        width = scale * (s["cycles"] or 0)
+        for (lane, y, h), took in zip(lanes, (s["cycles"] or 0, s["computing"], s["moving"]), strict=True):
+            cls = limit_class(s["limit"]) if lane == "steps" else "compute" if lane == "arithmetic" else "memory"
+            wide = min(width, scale * took)
+            hint = titled(
+                f"step {k}: {s['name']}\n{humane.count(took)} cycles{'' if lane == 'steps' else ' of ' + lane}"
+            )
+            parts.append(el("rect", hint, x=at, y=y, width=max(wide, 0.4), height=h, cls=f"bar {cls}", data_step=k))
+        room = int((width - 8) / _LETTER)
+        if room >= 4:
+            parts.append(text(cut(s["name"], room), at + 4, 35.0, "small in"))
+        at += width
+    return picture("".join(parts), _WIDTH, bottom + 40, "timeline", "The steps over time")
+
+
+# Buffers ----------------------------------------------------------------------------------------------------------
+
+
+def buffers_picture(data: Mapping[str, Any]) -> str:
+    """Each buffer as a rectangle: the steps in which it lives, and its place in the block of memory."""
+    buffers, n = data["buffers"], len(data["steps"])
+    size = data["metrics"]["plan"]["memory"]["buffers"]
+    if not buffers or not size:
+        return ""
+    top, bottom = 10.0, 320.0
+    across, up = (_RIGHT - _LEFT) / n, (bottom - top) / size
+    every = max(1, -(-n // 24))
+    x_ticks = [(_LEFT + across * (k + 0.5), str(k)) for k in range(0, n, every)]
+    y_ticks = [(bottom - up * b, humane.size(b) if b else "0") for b in _round_steps(size, base=2)]
+    parts = [_axis_x(x_ticks, top, bottom, "step"), _axis_y(y_ticks, "place in the block", top, bottom)]
+    for k, b in enumerate(buffers):
+        x, wide = _LEFT + across * b["first"], across * (b["last"] - b["first"] + 1)
+        high = up * b["bytes"]
+        y = bottom - up * b["offset"] - high
+        hint = titled(
+            f"{b['name']}: {b['dtype']}[{', '.join(map(str, b['shape']))}], {humane.size(b['bytes'])} at {b['offset']:,}\n"
+            f"steps {b['first']} to {b['last']}"
+        )
+        parts.append(el("rect", hint, x=x + 0.5, y=y, width=max(0.5, wide - 1), height=max(0.6, high - 0.8), rx=2.0,
+                        cls=f"buffer c{k % 8}", data_step=b["first"]))  # fmt: skip
+        room = int((wide - 10) / _LETTER)
+        if high >= 13 and room >= 3:
+            parts.append(text(cut(b["name"], room), x + 5, y + min(high / 2 + 4, 15), "small in"))
+    return picture("".join(parts), _WIDTH, bottom + 40, "buffers", "Buffers over time and memory")
+
+
+# The roofline -----------------------------------------------------------------------------------------------------
+
+
+def _decades(low: float, high: float) -> range:
+    return range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+
+
+def _log_scale(low: int, high: int, a: float, b: float) -> Callable[[float], float]:
+    """From numbers between 10^low and 10^high to places between `a` and `b`."""
+    return lambda v: a + (b - a) * (math.log10(v) - low) / (high - low)
+
+
+def roofline_picture(data: Mapping[str, Any]) -> str:
+    """Operations a cycle over operations a byte: a point for each kernel, as large as its share of the time, below the roofs
+    of the machine's memories and its arithmetic."""
+    points = list(_points(data))
+    if not points:
+        return ""
+    peak = max(s["peak"] for s in data["steps"])
+    roofs = data["metrics"]["roofs"]
+    xs, ys = [x for _, _, x, _, _ in points], [y for _, _, _, y, _ in points]
+    dx = _decades(min([*xs, peak / max(roofs.values())]) / 1.5, max([*xs, peak / min(roofs.values())]) * 1.5)
+    dy = _decades(min(ys) / 1.5, peak * 1.5)
+    top, bottom = 12.0, 380.0
+    place_x = _log_scale(dx[0], dx[-1], _LEFT, _RIGHT)
+    place_y = _log_scale(dy[0], dy[-1], bottom, top)
+    parts = [
+        _axis_x([(place_x(10.0**e), _power(e)) for e in dx], top, bottom, "operations a byte"),
+        _axis_y([(place_y(10.0**e), _power(e)) for e in dy], "operations a cycle", top, bottom),
+        *_roofs(roofs, peak, dx, dy, place_x, place_y),
+    ]
+    for cls, k, x, y, (said, radius) in sorted(points, key=lambda p: -p[4][1]):
+        at = {"cx": place_x(x), "cy": place_y(y)}
+        parts.append(el("circle", titled(said), **at, r=radius, cls=f"point {cls}", data_step=k))
+    return picture(
+        "".join(parts), _WIDTH, bottom + 40, "roofline", "The roofline of the machine with a point for each kernel"
+    )
+
+
+def _points(data: Mapping[str, Any]) -> Iterator[tuple[str, int | None, float, float, tuple[str, float]]]:
+    """Class, step, operations a byte, operations a cycle, and what is said with how large a mark."""
+    steps = data["steps"]
+    total = sum(s["cycles"] or 0 for s in steps) or 1.0
+    for x in data["kernels"]:
+        k = x["steps"][0]
+        s = steps[k]
+        took = sum(steps[n]["cycles"] or 0 for n in x["steps"])
+        if s["intensity"] and s["cycles"]:
+            more = f" and {len(x['steps']) - 1} more" if len(x["steps"]) > 1 else ""
+            said = (
+                f"{s['name']}{more}\n"
+                f"{humane.count(s['intensity'])} operations a byte, {humane.count(s['flops'] / s['cycles'])} a cycle, "
+                f"{humane.share(took / total)} of the time; limited by {s['limit']}"
+            )
+            yield limit_class(s["limit"]), k, s["intensity"], s["flops"] / s["cycles"], (
+                said, 4 + 16 * math.sqrt(took / total),
+            )  # fmt: skip
+    for name, cls in (("plan", "whole"), ("naive", "naive")):
+        t = data["metrics"][name]
+        if t["intensity"] and t["cycles"]:
+            said = "the whole plan" if name == "plan" else "op by op"
+            yield cls, None, t["intensity"], t["flops"] / t["cycles"], (said, 5.0)
+
+
+def _roofs(
+    roofs: Mapping[str, float], peak: float, dx: range, dy: range,
+    place_x: Callable[[float], float], place_y: Callable[[float], float],
+) -> Iterator[str]:  # fmt: skip
+    """Slanted lines of the memories up to the flat one of the arithmetic."""
+    low_x, low_y = 10.0 ** dx[0], 10.0 ** dy[0]
+    ridge = peak / max(roofs.values())
+    yield line(place_x(max(low_x, ridge)), place_y(peak), _RIGHT, place_y(peak), "roof")
+    yield text(f"arithmetic: {humane.count(peak)} operations a cycle", _RIGHT - 4, place_y(peak) - 6, "small", "end")
+    for name, bandwidth in roofs.items():
+        x0 = max(low_x, low_y / bandwidth)
+        x1 = peak / bandwidth
+        if x0 >= x1:
+            continue
+        yield line(place_x(x0), place_y(x0 * bandwidth), place_x(x1), place_y(peak), "roof")
+        x, y = place_x(x0) + 8, place_y(x0 * bandwidth)
+        slope = math.degrees(math.atan2(place_y(peak) - y, place_x(x1) - place_x(x0)))
+        yield el("text", f"{name}: {bandwidth:.3g} B/cycle", x=x, y=y - 8, cls="small",
+                 transform=f"rotate({number(slope)} {number(place_x(x0))} {number(y)})")  # fmt: skip
+
+
+def _power(e: int) -> str:
+    return f"{10**e:,}" if 0 <= e < 7 else f"{10.0**e:g}"
+
+
+# Cliffs -----------------------------------------------------------------------------------------------------------
+
+
+def cliff_picture(points: Sequence[tuple[float, float, bool]], said_x: str, said_y: str) -> str:
+    """What a region takes over the size of its tile: (size, cost, whether it fits) with what fits joined by a line."""
+    points = [p for p in points if p[0] > 0 and p[1] > 0]
+    if not points:
+        return ""
+    top, bottom = 12.0, 220.0
+    high = max(y for _, y, _ in points) * 1.05
+    most = max(x for x, _, _ in points) * 1.05
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return _LEFT + (_RIGHT - _LEFT) * x / most, bottom - (bottom - top) * y / high
+
+    parts = [
+        _axis_x([(at(x, 0)[0], humane.count(x)) for x in _round_steps(most)], top, bottom, said_x),
+        _axis_y([(at(0, y)[1], humane.count(y)) for y in _round_steps(high, 4)], said_y, top, bottom),
+    ]
+    fitting = [at(x, y) for x, y, fits in points if fits]
+    if len(fitting) > 1:
+        parts.append(el("polyline", points=" ".join(f"{number(x)},{number(y)}" for x, y in fitting), cls="cliff"))
+    for x, y, fits in points:
+        cx, cy = at(x, y)
+        hint = titled(f"{humane.count(x)}: {humane.count(y)}{'' if fits else ', which does not fit'}")
+        parts.append(el("circle", hint, cx=cx, cy=cy, r=4.5, cls=f"point {'compute' if fits else 'memory'}"))
+    return picture("".join(parts), _WIDTH, bottom + 40, "cliffs", "The cost over the size of the tile")
+
+
+__all__ = ["buffers_picture", "cliff_picture", "roofline_picture", "timeline"]
