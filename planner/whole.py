@@ -20,6 +20,7 @@ from tilewright.planner.plan import Plan, Step
 from tilewright.schedule.conditions import expanded, format_condition, parse_condition, stride
 from tilewright.schedule.directive import Directive, Value
 from tilewright.schedule.directives import KINDS
+from tilewright.schedule.directives.staging import names_in_use
 from tilewright.schedule.layout import parse_index_map
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import State, loaded
@@ -125,33 +126,44 @@ def _new_funcs(before: State, after: State) -> tuple[str, ...]:
 
 
 class _Mapper:
-    """Carries the directives of one step over to the schedule of the whole."""
+    """Carries the directives of one step over to the schedule of the whole.
+
+    A condition on the strides of what passes between steps may be settled there: then one form of the stage is left,
+    and what is said of the others, or of Funcs that are computed in their loops, has no meaning (None).
+    """
 
     def __init__(self, s: Schedule, step: Step, clones: Mapping[str, str]):
         self.s, self.part = s, step.part
-        self.names: dict[str, str] = {**step.part.names, **clones}
+        self.names: dict[str, str | None] = {**step.part.names, **clones}
+        self.forms: dict[str, str | None] = {}  # addresses of stages
         self.inputs = dict(zip((p.name for p in step.part.pipeline.params), step.part.inputs, strict=True))
 
     def carry_over(self, line: _Line) -> None:
         d = line.directive
-        if d.kind == "layout" and d.operands[0] in self.inputs:
+        if d.kind == "layout" and (d.operands[0] in self.inputs or d.option("given")):
             self._laid_out(line)
-            return
-        if d.kind in ("compute_root", "compute_inline") and self._stands(d):
-            return
-        options = [(key, self._option(d.kind, key, v)) for key, v in d.options]
-        if d.kind == "cache_read" and d.option("at") is None and d.option("for") is None:
-            options.append(("for", tuple(map(self._address, line.readers))))  # in the whole there are others
-        if d.kind == "online" and d.option("name") is None:
-            options.append(("name", self._fresh(f"{d.operands[-1]}_online")))
-        role = KINDS[d.kind].role
-        if role == "condition":
-            operands = tuple(map(self._condition, d.operands))
-        else:
-            operands = tuple(map(self._address, d.operands)) if role in ("func", "tensor") else d.operands
-        results = tuple(map(self._fresh, d.results)) if d.kind == "rfactor" else d.results
+        elif d.kind == "specialize":
+            self._specialized(line)
+        elif not (d.kind in ("compute_root", "compute_inline") and self._stands(d)):
+            mapped = self._mapped(line)
+            if mapped is not None:
+                self._apply(mapped, line.made)
+
+    def _mapped(self, line: _Line) -> Directive | None:
+        d = line.directive
+        given = dict(d.options)
+        if d.kind == "cache_read" and not given.keys() & {"at", "for"}:
+            given["for"] = line.readers  # in the whole there are others
+        if d.kind == "online":
+            given.setdefault("name", f"{d.operands[-1]}_online")
+        options = {key: self._option(d.kind, key, v) for key, v in given.items()}
+        of_tensors = KINDS[d.kind].role in ("func", "tensor")
+        operands = tuple(map(self._address, d.operands)) if of_tensors else d.operands
         stage = self._address(d.stage) if d.stage else ""
-        self._apply(Directive(d.kind, stage, operands, results, tuple(options), d.location), line.made)
+        if stage is None or None in operands or None in options.values():
+            return None
+        results = tuple(map(self._fresh, d.results)) if d.kind == "rfactor" else d.results
+        return Directive(d.kind, stage, operands, results, tuple(options.items()), d.location)  # type: ignore[arg-type]
 
     def _apply(self, d: Directive, made: Sequence[str]) -> None:
         before = self.s.state
@@ -160,57 +172,92 @@ class _Mapper:
 
     def _stands(self, d: Directive) -> bool:
         """Whether a Func is placed already as a directive says, by this step or another one."""
-        fs = self.s.state.funcs[self.names[d.operands[0]]]
+        name = self.names[d.operands[0]]
+        if name is None:
+            return False
+        fs = self.s.state.funcs[name]
         return fs.placed and d.kind == f"compute_{fs.compute.kind}"
 
     def _laid_out(self, line: _Line) -> None:
-        """A layout of what a part takes: of the buffer, where another step makes it and it is given so; else a copy."""
+        """A layout of what a part takes or gives: of the buffer, where steps pass it so; else a copy."""
         d = line.directive
         own, text = d.operands[0], str(d.option("layout"))
-        source = self.inputs[own]
-        if d.option("given") and isinstance(source, Buffer):
-            self._buffer(source.func.name, text)
+        source = self.inputs.get(own)
+        if own not in self.inputs or (d.option("given") and isinstance(source, Buffer)):
+            self._buffer(self.names[own], text)
             return
-        options = (("for", tuple(map(self._address, line.readers))), ("layout", text))
+        options = (("for", line.readers), ("layout", text))
         made = line.made or (own,)  # what is given so is called by its own name afterwards
-        self._apply(Directive("cache_read", "", (self.names[own],), (), options, d.location), made)
+        copied = self._mapped(_Line(Directive("cache_read", "", (own,), (), options, d.location), made, ()))
+        if copied is not None:
+            self._apply(copied, made)
 
-    def _buffer(self, name: str, text: str) -> None:
+    def _buffer(self, name: str | None, text: str) -> None:
         """The layout of what passes between steps, which both of them say."""
+        if name is None:
+            return
         wanted, there = parse_index_map(text), self.s.state.funcs[name].layout
         at = [ir.size(f"axis{k}") for k in range(len(wanted.names))]
         if there is None or there.apply(at) != wanted.apply(at):
             self.s.layout(name, text)
 
+    def _specialized(self, line: _Line) -> None:
+        d, (form,) = line.directive, line.directive.results
+        stage = self._address(d.stage)
+        if stage is None:
+            self.forms[f"{d.stage}{{{form}}}"] = None
+            return
+        condition = self._condition(d.operands[0])
+        if condition.op != "const":
+            self.forms[f"{d.stage}{{{form}}}"] = f"{stage}{{{form}}}"
+            operands = (format_condition(condition),)
+            self._apply(Directive("specialize", stage, operands, (form,), (), d.location), line.made)
+            return
+        self.forms[f"{d.stage}{{{form}}}"] = stage if condition.attr else None
+        if condition.attr:
+            self.forms[d.stage] = None
+        for copy in line.made:
+            of = re.sub(rf"_{form}(_\d+)?\Z", "", copy)
+            self.names[copy] = self.names[of] if condition.attr else None
+            if condition.attr:
+                self.names[of] = None
+
     # Names ------------------------------------------------------------------------------------------------------
 
-    def _address(self, text: str) -> str:
+    def _address(self, text: str) -> str | None:
         """A Func, stage or loop of the part (`C.update.io`) by its address in the whole."""
+        stages = [k for k in self.forms if text.startswith(k) and text[len(k) : len(k) + 1] in ("", ".", "{")]
+        if stages:
+            stage = max(stages, key=len)
+            there = self.forms[stage]
+            return None if there is None else there + text[len(stage) :]
         head = _HEAD.match(text)
         assert head is not None
-        return self.names.get(head[0], head[0]) + text[head.end() :]
+        name = self.names.get(head[0], head[0])
+        return None if name is None else name + text[head.end() :]
 
-    def _option(self, kind: str, key: str, value: Value) -> Value:
+    def _option(self, kind: str, key: str, value: Value) -> Value | None:
         role = next(o.role for o in KINDS[kind].options if o.key == key)
-        if role in ("loop", "stages"):
-            return tuple(map(self._address, value)) if isinstance(value, tuple) else self._address(str(value))  # type: ignore[arg-type]
+        if role == "stages":
+            given = value if isinstance(value, tuple) else (value,)
+            return tuple(a for v in given if (a := self._address(str(v))) is not None) or None
+        if role == "loop":
+            return self._address(str(value))
         return self._fresh(str(value)) if key == "name" else value
 
     def _fresh(self, own: str) -> str:
-        """A name like `own`, which begins with the name of a Func or array of the part, that nothing has yet."""
+        """A name like `own`, which may begin with the name of a Func or array of the part, that nothing has yet."""
         heads = [n for n in self.names if own == n or own.startswith(f"{n}_")]
         head = max(heads, key=len, default="")
-        base = self.names.get(head, "") + own[len(head) :]
-        state = self.s.state
-        taken = {p.name for p in state.pipeline.params} | {t.name for t in state.pipeline.tables} | set(state.funcs)
-        taken |= {c.name for x in state.stages.values() for c in x.write_caches}
+        base = (self.names.get(head) or head) + own[len(head) :]
+        taken = names_in_use(self.s.state)
         found, k = base, 0
         while found in taken:
             k += 1
             found = f"{base}_{k}"
         return found
 
-    def _condition(self, text: str) -> str:
+    def _condition(self, text: str) -> Node:
         """A condition with the names of the whole; the strides of what passes between steps are those of its rows."""
         p = self.part.pipeline
         arrays = {a.name: a for a in p.arrays}
@@ -221,7 +268,7 @@ class _Mapper:
             if n.op == "scalar":
                 return ir.node("scalar", n.dtype, (), self.names[n.attr])
             if n.op != "stride":
-                return ir.rebuild(n, args)
+                return simplify.logic(simplify.build(n.op, n.dtype, args, n.attr)) if args else n
             name, axis = n.attr
             source = self.inputs.get(name, outputs.get(name))
             if not isinstance(source, Buffer) or source.name in results:
@@ -232,7 +279,7 @@ class _Mapper:
                 step = simplify.mul(step, e)
             return step
 
-        return format_condition(ir.transform((expanded(p, parse_condition(p, text)),), one)[0])
+        return ir.transform((expanded(p, parse_condition(p, text)),), one)[0]
 
 
 __all__ = ["whole_schedule"]

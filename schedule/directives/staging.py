@@ -382,10 +382,15 @@ def reading(d: Definition, source: Tensor, copy: Func) -> Definition:
     return replace(d, lhs=roots[: len(d.lhs)], values=roots[len(d.lhs) :])
 
 
+def names_in_use(state: State) -> set[str]:
+    """Names of parameters, tables, Funcs and tiles."""
+    taken = {p.name for p in state.pipeline.params} | set(state.funcs) | {t.name for t in state.pipeline.tables}
+    return taken | {c.name for s in state.stages.values() for c in s.write_caches}
+
+
 def new_name(state: State, d: Directive, default: str) -> str:
     """The name that a directive gives to what it makes, or `default` (made unique); refused where it is taken."""
-    taken = {p.name for p in state.pipeline.params} | set(state.funcs) | {t.name for t in state.pipeline.tables}
-    taken |= {c.name for s in state.stages.values() for c in s.write_caches}
+    taken = names_in_use(state)
     given = d.option("name")
     if given is not None:
         if given in taken:
