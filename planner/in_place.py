@@ -50,6 +50,8 @@ def _candidates(part: Part, schedule: Schedule) -> tuple[int, ...]:
         if a is None or parameter in p.inouts:
             continue
         alike = len(a.extents) == len(out.extents) and all(x is y for x, y in zip(a.extents, out.extents, strict=True))
+        layouts = [str(schedule.state.given.get(n)) for n in (a.name, out.func.name)]
+        alike = alike and layouts[0] == layouts[1]
         if alike and a.dtype.bytes == out.dtype.bytes and obstacle(schedule.state, a.name, f"out.{out.name}") is None:
             found.append(k)
     return tuple(found)

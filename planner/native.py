@@ -22,6 +22,8 @@ from tilewright.codegen.native_calls import missed, native, shaping
 from tilewright.codegen.runtime import steps_ir
 from tilewright.lang.pipeline import Pipeline, ScalarParam
 from tilewright.planner.cut import Buffer, Source
+from tilewright.planner.given import ROWS
+from tilewright.planner.weights import Weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,7 @@ class Linked:
 
     kernel: Compiled
     ready: Ready
-    inputs: tuple[Source, ...]
+    inputs: tuple[Source | Weight, ...]
     outputs: tuple[Buffer, ...]
 
 
@@ -47,15 +49,15 @@ class Caller:
     keyword_only: tuple[str, ...] = ()
 
     def entry(
-        self, steps: Sequence[Linked], arrays: Sequence[np.ndarray], threads: int | None
+        self, steps: Sequence[Linked], groups: Sequence[int], arrays: Sequence[np.ndarray], threads: int | None
     ) -> Callable[..., Any] | None:
         """The builtin for calls with arrays like these (inputs, then outputs); None where there is none. It gives
-        MISSED for other calls."""
+        MISSED for other calls. `groups` are the numbers of steps that run at once, in turn."""
         p = self.pipeline
         words = _Words(self)
         if not all(native(s.kernel) for s in steps) or not all(map(words.add, steps)):
             return None
-        table = _Table(words, self._checks())
+        table = _Table(words, groups, self._checks())
         context = _Context(runtime.context(threads), ctypes.addressof(table.words))
         inputs = [stride_class(a) for a in arrays[: len(p.arrays)]]
         outputs = [stride_class(a) for a in arrays[len(p.arrays) :]]
@@ -129,6 +131,8 @@ class _Words:
 
     def _array(self, source: Any) -> tuple[int, int] | None:
         """Where the arrays of a call have what a step reads or writes; None for buffers."""
+        if isinstance(source, Weight):  # packed: the same in every call
+            return None if source.layout != ROWS else self.arrays.get(source.name)
         if isinstance(source, Buffer):
             number = self.caller.results.get(source)
             return None if number is None else self.arrays[f"out.{self.caller.pipeline.outputs[number].name}"]
@@ -141,8 +145,10 @@ class _Words:
 class _Table:
     """The table that the driver reads, see steps_ir.py."""
 
-    def __init__(self, words: _Words, checks: Iterator[tuple[int, int, int]]):
-        parts = {"checks": list(checks), "steps": words.steps, **words.patches}
+    def __init__(self, words: _Words, groups: Sequence[int], checks: Iterator[tuple[int, int, int]]):
+        beside = [n - k for n in groups for k in range(n)]
+        steps = [(*step, n) for step, n in zip(words.steps, beside, strict=True)]
+        parts = {"checks": list(checks), "steps": steps, **words.patches}
         self.parts = {name: _flat(records) for name, records in parts.items()}
         head = {
             word: len(parts[name]) if word == name else ctypes.addressof(self.parts[name])

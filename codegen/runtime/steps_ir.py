@@ -4,7 +4,8 @@ Behind the context that it is called with stands the address of a table of words
 and the same of the four kinds of patches and of the steps (`TABLE`). A check is the address of a word in `sizes` or
 `scalars` by kind and number, and what has to stand there (`CHECK`): where it does not, another table is needed, and the
 code says so (`OTHER`). A patch puts a word of the call into one of those that the steps are called with (`PATCH`). The
-steps follow: kernels with their words (`STEP`). The first code that is not 0 ends the call.
+steps follow: kernels with their words (`STEP`), and how many of them run at once from there on: these are the tasks of a
+parallel loop, in which each runs on one thread. The first code that is not 0 ends the call.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ KINDS = ("data", "sizes", "strides", "scalars")
 TABLE = ("checks", "checks_at", "steps", "steps_at", *(f"{k}{end}" for k in KINDS for end in ("", "_at")))
 CHECK = ("scalar", "number", "value")
 PATCH = ("to", "number")
-STEP = ("kernel", *KINDS)
+STEP = ("kernel", *KINDS, "group")
+ENOUGH = 1 << 40  # work of a group: threads are woken for it
 
 _PATCHES = """
 define internal void @patch(i64 %n, ptr %patches, ptr %words) {
@@ -43,9 +45,33 @@ done:
 }
 """
 
+_ONE = """
+define internal i32 @one(ptr %step.r, ptr %context) {
+STEP.load kernel
+STEP.load data
+STEP.load sizes
+STEP.load strides
+STEP.load scalars
+  %code = call i32 %step.kernel(ptr %step.data, ptr %step.sizes, ptr %step.strides, ptr %step.scalars, ptr %context)
+  ret i32 %code
+}
+
+; A step of a group as the task of a loop: behind `env` stand the first of them and the context.
+define internal i32 @task(ptr %env, i64 %number) {
+  %first = load ptr, ptr %env
+  %context.p = getelementptr i8, ptr %env, i64 8
+  %context = load ptr, ptr %context.p
+  %offset = mul i64 %number, STEP.bytes
+  %step = getelementptr i8, ptr %first, i64 %offset
+  %code = call i32 @one(ptr %step, ptr %context)
+  ret i32 %code
+}
+"""
+
 _RUN = """
 define i32 @tw_steps(ptr %data, ptr %sizes, ptr %strides, ptr %scalars, ptr %context) {
 entry:
+  %env = alloca [2 x ptr]
   %table.p = getelementptr i8, ptr %context, i64 CONTEXT.bytes
   %table = load ptr, ptr %table.p
 TABLE.load checks
@@ -84,19 +110,30 @@ patch:
   call void @patch(i64 %n.scalars, ptr %at.scalars, ptr %scalars)
   br label %run
 run:
-  %s = phi i64 [ 0, %patch ], [ %s1, %step ]
+  %s = phi i64 [ 0, %patch ], [ %s1, %ran ]
   %s.more = icmp slt i64 %s, %n.steps
   br i1 %s.more, label %step, label %done
 step:
   %s.offset = mul i64 %s, STEP.bytes
   %step.r = getelementptr i8, ptr %at.steps, i64 %s.offset
-STEP.load kernel
-STEP.load data
-STEP.load sizes
-STEP.load strides
-STEP.load scalars
-  %code = call i32 %step.kernel(ptr %step.data, ptr %step.sizes, ptr %step.strides, ptr %step.scalars, ptr %context)
-  %s1 = add i64 %s, 1
+  %group.p = getelementptr i8, ptr %step.r, i64 STEP.group
+  %group = load i64, ptr %group.p
+  %several = icmp sgt i64 %group, 1
+  br i1 %several, label %together, label %alone
+alone:
+  %code.a = call i32 @one(ptr %step.r, ptr %context)
+  br label %ran
+together:
+  store ptr %step.r, ptr %env
+  %env1 = getelementptr i8, ptr %env, i64 8
+  store ptr %context, ptr %env1
+  %loop.p = getelementptr i8, ptr %context, i64 CONTEXT.loop
+  %loop = load ptr, ptr %loop.p
+  %code.t = call i32 %loop(ptr %context, ptr @task, ptr %env, i64 %group, i64 ENOUGH)
+  br label %ran
+ran:
+  %code = phi i32 [ %code.a, %alone ], [ %code.t, %together ]
+  %s1 = add i64 %s, %group
   %good = icmp eq i32 %code, 0
   br i1 %good, label %run, label %failed
 failed:
@@ -109,9 +146,10 @@ done:
 
 def text() -> str:
     """IR of the function `tw_steps`."""
-    from tilewright.codegen.abi import CONTEXT_BYTES
+    from tilewright.codegen.abi import CONTEXT_BYTES, Context
 
-    out = (_PATCHES + _RUN).replace("CONTEXT.bytes", str(CONTEXT_BYTES)).replace("OTHER", str(OTHER))
+    out = (_PATCHES + _ONE + _RUN).replace("CONTEXT.bytes", str(CONTEXT_BYTES)).replace("OTHER", str(OTHER))
+    out = out.replace("CONTEXT.loop", str(Context.parallel_for.offset)).replace("ENOUGH", str(ENOUGH))
     for name, fields in (("CHECK", CHECK), ("PATCH", PATCH), ("STEP", STEP)):
         out = out.replace(f"{name}.bytes", str(8 * len(fields)))
         for number, field in enumerate(fields):
