@@ -73,6 +73,15 @@ def bind_scalars(p: Pipeline, given: Mapping[str, Any]) -> dict[str, Any]:
     return {q.name: _scalar(p, q, given[q.name]) for q in p.params if isinstance(q, ScalarParam) and q.name in given}
 
 
+def bind_arrays(p: Pipeline, given: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Some arrays that are only read, by name, checked as `bind` does, and the sizes that their shapes say."""
+    _check_names(p, given)
+    arrays = {q.name: _array(p, q, given[q.name], False) for q in p.params if isinstance(q, Array) and q.name in given}
+    sizes = _Sizes(p, {})
+    sizes.take({n: a.shape for n, a in arrays.items()})
+    return arrays, dict(sizes.known)
+
+
 def check_regions(p: Pipeline, env: Env) -> None:
     """Outputs, inputs and index arithmetic at these sizes and scalars; what was found good is remembered."""
     passed = regions_passed(p)

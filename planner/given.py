@@ -71,4 +71,6 @@ class Layouts:
     plain: Assignment = Assignment()
 
 
-__all__ = ["ROWS", "Assignment", "Conversion", "Given", "Layouts"]
+PLAIN = Given()
+
+__all__ = ["PLAIN", "ROWS", "Assignment", "Conversion", "Given", "Layouts"]

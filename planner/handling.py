@@ -187,7 +187,8 @@ class _Reader:
         """How often a definition is evaluated. What a directive made (partial results) stands for a member's reduction."""
         f = self.members.get(name)
         if f is not None:
-            return self.g.works[f].points[min(body.number, len(f.updates) - 1) + 1] * self._repeats(f)
+            points = self.g.works[f].points  # a repair has a number beyond those of updates
+            return points[min(body.number + (f.init is not None), len(points) - 1)] * self._repeats(f)
         tensors = {n.attr[0].name for n in ir.leaves(body.values, "load")}
         found = [
             self.g.works[f].points[-1] * self._repeats(f)

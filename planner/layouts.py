@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tilewright.lang.errors import user_location
 from tilewright.lang.func import InoutFunc
@@ -19,33 +20,21 @@ from tilewright.lang.tensors import Array
 from tilewright.lang.values import index_values
 from tilewright.planner.budget import Budget
 from tilewright.planner.choices import Choices, cheapest, greedy
-from tilewright.planner.cut import Buffer, Part
+from tilewright.planner.cut import Buffer
 from tilewright.planner.errors import PlanError
 from tilewright.planner.given import ROWS, Assignment, Conversion, Given, Layouts
 from tilewright.planner.graph import Graph
 from tilewright.planner.handling import Handling, conversion, handling
 from tilewright.planner.model import Model
 from tilewright.planner.nest import Passes, schedule_region
-from tilewright.planner.regions import Region
 from tilewright.schedule.layout import parse_index_map
 from tilewright.schedule.schedule import Schedule
 
+if TYPE_CHECKING:
+    from tilewright.planner.plan import Step
+
 _WORTH = 0.003  # of a step's time: what is less is not looked at
 _ANOTHER = 0.01  # cycles a byte for keeping a weight in one more layout
-
-
-@dataclass(frozen=True, eq=False)
-class Reader:
-    """A step for this pass: its region, its part, and the schedule that it has without layouts."""
-
-    region: Region
-    part: Part
-    schedule: Schedule
-    passes: Passes = ()
-
-    @property
-    def name(self) -> str:
-        return self.region.root.name
 
 
 def check_weights(p: Pipeline, names: Iterable[str]) -> tuple[str, ...]:
@@ -63,11 +52,21 @@ def check_weights(p: Pipeline, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def assign_layouts(
-    g: Graph, readers: Sequence[Reader], model: Model, weights: Iterable[str] = (), budget: Budget | None = None
-) -> tuple[Layouts, Mapping[str, Given]]:
-    """The layouts of a graph, and by the names of steps how each finds its arguments."""
-    pass_ = _Assignment(g, readers, model, frozenset(weights), budget or Budget(model.goal))
-    return pass_.run()
+    g: Graph, steps: dict[str, Step], model: Model, weights: Iterable[str] = (), budget: Budget | None = None
+) -> Layouts:
+    """Choose the layouts of a graph. `steps` (by name) get new schedules where their arguments lie in others."""
+    names = list(steps)
+    found = _Assignment(g, list(steps.values()), model, frozenset(weights), budget or Budget(model.goal))
+    layouts, given = found.run()
+    made: dict[tuple, tuple[Schedule, Passes]] = {}
+    for name in names:
+        if name in given:
+            s = steps[name]
+            key = s.part.pipeline.digest, s.region.tile, given[name]
+            if key not in made:
+                made[key] = schedule_region(g, s.region, s.part, given[name])
+            steps[name] = replace(s, schedule=made[key][0], passes=made[key][1], given=given[name])
+    return layouts
 
 
 @dataclass(frozen=True)
@@ -81,11 +80,11 @@ class _Choice:
 
 class _Assignment:
     def __init__(
-        self, g: Graph, readers: Sequence[Reader], model: Model, weights: frozenset[str], budget: Budget
+        self, g: Graph, steps: Sequence[Step], model: Model, weights: frozenset[str], budget: Budget
     ):  # fmt: skip
-        self.g, self.model, self.readers, self.weights, self.budget = g, model, tuple(readers), weights, budget
+        self.g, self.model, self.steps, self.weights, self.budget = g, model, tuple(steps), weights, budget
         self.handled: dict[tuple, Handling] = {}
-        self.makers = {b.name: k for k, r in enumerate(self.readers) for b in r.part.outputs}
+        self.makers = {b.name: k for k, r in enumerate(self.steps) for b in r.part.outputs}
         self.fixed = {o.func.name for o in g.pipeline.outputs}
         self.sizes: dict[str, tuple[int, int]] = {}  # elements, and bytes of each
 
@@ -93,7 +92,7 @@ class _Assignment:
 
     def tensors(self, k: int) -> dict[str, str]:
         """What a step reads from outside and may have in any layout: own name -> name in the whole."""
-        part = self.readers[k].part
+        part = self.steps[k].part
         found = {}
         for q, source in zip(part.pipeline.params, part.inputs, strict=True):
             if isinstance(q, Array) and isinstance(source, (Array, Buffer)) and q.ndim > 0:
@@ -104,17 +103,17 @@ class _Assignment:
 
     def result(self, k: int) -> str | None:
         """The own name of the only buffer that a step makes for others, if it may lie in any layout."""
-        part = self.readers[k].part
+        part = self.steps[k].part
         if len(part.outputs) != 1 or isinstance(part.outputs[0].func, InoutFunc):
             return None
         (b,) = part.outputs
-        if b.func.name in self.fixed or len(b.func.dtypes) > 1 or b.func is not self.readers[k].region.root:
+        if b.func.name in self.fixed or len(b.func.dtypes) > 1 or b.func is not self.steps[k].region.root:
             return None
         return part.pipeline.outputs[0].func.name
 
     def handling(self, k: int, own: Mapping[str, str]) -> Handling:
         """What a step takes with some of its tensors in other layouts."""
-        r = self.readers[k]
+        r = self.steps[k]
         own = {n: m for n, m in own.items() if m != ROWS}
         key = r.part.pipeline.digest, r.region.tile, tuple(sorted(own.items()))
         if key not in self.handled:
@@ -129,7 +128,7 @@ class _Assignment:
         """Layouts that a step could like of a tensor: what its vectors run along lies innermost, in whole or in blocks as
         wide as its tiles."""
         plain = self.handling(k, {})
-        if plain.cycles.get(own, 0.0) <= _WORTH * self.readers[k].region.cycles:
+        if plain.cycles.get(own, 0.0) <= _WORTH * self.steps[k].region.cycles:
             return []
         shape = self.shape(k, own)
         names = [f"a{n}" for n in range(len(shape))]
@@ -144,11 +143,11 @@ class _Assignment:
         return list(dict.fromkeys(found))
 
     def shape(self, k: int, own: str) -> tuple[int, ...]:
-        p = self.readers[k].part.pipeline
+        p = self.steps[k].part.pipeline
         q = next((a for a in p.arrays if a.name == own), None)
         if q is not None:
             return tuple(index_values(q.extents, self.g.sizes))
-        return self.g.works[self.readers[k].region.root].extents
+        return self.g.works[self.steps[k].region.root].extents
 
     # The problem ------------------------------------------------------------------------------------------------
 
@@ -165,7 +164,7 @@ class _Assignment:
             if c.step is None and option:
                 homes[c.tensor] = c.options[option]
             elif c.step is not None and c.tensor in self.weights and option:
-                packed[self.readers[c.step].name, c.tensor] = c.options[option]
+                packed[self.steps[c.step].name, c.tensor] = c.options[option]
         made = Layouts(homes, packed, *(self.outcome(problem, choices, x) for x in (taken, liked, plain)))
         return made, given
 
@@ -173,7 +172,7 @@ class _Assignment:
         """The layouts that are worth looking at, of each tensor: those that some step could like and that are better for
         it, and in front row-major."""
         found: dict[str, dict[str, None]] = {}
-        for k in range(len(self.readers)):
+        for k in range(len(self.steps)):
             for own, name in self.tensors(k).items():
                 layouts = found.setdefault(name, {ROWS: None})
                 for text in self.proposals(k, own):
@@ -190,7 +189,7 @@ class _Assignment:
             k = self.makers.get(name)
             if k is not None and len(options) > 1 and self.result(k) is not None:
                 found.append(_Choice(name, None, options))
-        for k in range(len(self.readers)):
+        for k in range(len(self.steps)):
             found += [_Choice(n, k, self.options[n]) for n in self.tensors(k).values() if len(self.options[n]) > 1]
         return found
 
@@ -221,7 +220,7 @@ class _Assignment:
                 costs.append(reading)
                 pairs.append((home, n, self.table(c.options, c.options, self.converter(c.tensor))))
             made = self.result(k)
-            name = self.readers[k].part.outputs[0].name if made is not None else None
+            name = self.steps[k].part.outputs[0].name if made is not None else None
             if made is not None and (name, None) in number:
                 pairs.append(self.together(k, (number[name, None], made), (n, own), choices))
         return Choices(tuple(costs), tuple(pairs))
@@ -282,7 +281,7 @@ class _Assignment:
         """How each step finds its arguments."""
         chosen = {(c.tensor, c.step): c.options[o] for c, o in zip(choices, taken, strict=True)}
         out = {}
-        for k, r in enumerate(self.readers):
+        for k, r in enumerate(self.steps):
             given, converted = [], []
             for own, name in self.tensors(k).items():
                 reads = chosen.get((name, k), ROWS)
@@ -306,7 +305,7 @@ class _Assignment:
         """What is converted while the program runs, packing inside steps included."""
         given = self.given(choices, taken)
         out = []
-        for k, r in enumerate(self.readers):
+        for k, r in enumerate(self.steps):
             found = given.get(r.name, Given())
             lies = dict(found.given)
             seen = {**lies, **dict(found.converted)}
@@ -327,4 +326,4 @@ def _rows(rank: int) -> str:
     return f"{names} -> {names}"
 
 
-__all__ = ["Reader", "assign_layouts", "check_weights"]
+__all__ = ["assign_layouts", "check_weights"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.planner.cut import Part, cut
-from tilewright.planner.given import Given
+from tilewright.planner.given import PLAIN, Given
 from tilewright.planner.graph import Graph
 from tilewright.planner.regions import BLOCKS, Region, Tile
 from tilewright.schedule.default import complete
@@ -22,7 +22,7 @@ def part_of(g: Graph, region: Region) -> Part:
 Passes = tuple[tuple[str, int], ...]
 
 
-def schedule_region(g: Graph, region: Region, part: Part, given: Given = Given()) -> tuple[Schedule, Passes]:  # noqa: B008
+def schedule_region(g: Graph, region: Region, part: Part, given: Given = PLAIN) -> tuple[Schedule, Passes]:
     """The whole schedule of a region, on its part, with arguments in the layouts of `given`, and which pass wrote which of
     its directives."""
     names = {whole: own for own, whole in part.names.items()}

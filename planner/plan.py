@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,30 +19,37 @@ from tilewright.lang.simplify import add, sub
 from tilewright.lang.values import Env, index_values
 from tilewright.planner.budget import Budget
 from tilewright.planner.cut import Buffer, Part
+from tilewright.planner.given import PLAIN, ROWS, Given, Layouts
 from tilewright.planner.goal import Goal, ValidFor
 from tilewright.planner.lives import spans
 from tilewright.planner.order import Order
 from tilewright.planner.places import Lifetime, Places, assign
+from tilewright.schedule.layout import parse_index_map
 from tilewright.schedule.schedule import Schedule
 
 if TYPE_CHECKING:  # what a plan is made with takes far longer to import than a plan from disk to run
     from tilewright.hw import Machine
+    from tilewright.planner.accounts import PlanAccount
     from tilewright.planner.graph import Graph
     from tilewright.planner.metrics import Metrics
+    from tilewright.planner.model import Model
     from tilewright.planner.nest import Passes
     from tilewright.planner.program import Program
     from tilewright.planner.regions import Region
+    from tilewright.planner.staging import Staged
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """One region of a plan: the part of the pipeline that it is, and its schedule; `passes` says up to which of its
-    directives each pass of planning wrote them."""
+    directives each pass of planning wrote them, `given` which of its arguments do not lie row-major."""
 
     region: Region
     part: Part
     schedule: Schedule
     passes: Passes = ()
+    given: Given = PLAIN
+    staged: Staged | None = None  # on a machine with a scratchpad: how it is cut, and its account
 
     @property
     def name(self) -> str:
@@ -56,7 +63,7 @@ class Plan:
 
     `steps` stand in the order in which they run. `stopped` says, for each pass that ended early, what bound it met;
     `seconds` what planning (`plan`) and compiling (`compile`) took. `tokens` is the size that counts tokens, for figures
-    by token; `mode` and `keyword_only` are the kernel's.
+    by token; `mode` and `keyword_only` are the kernel's. `weights` are inputs that are packed once, and `layouts` says how.
     """
 
     pipeline: Pipeline
@@ -71,6 +78,8 @@ class Plan:
     tokens: str | None = None
     mode: str = "contract"
     keyword_only: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    layouts: Layouts = field(default_factory=Layouts)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -134,11 +143,24 @@ class Plan:
         results = {o.func for o in self.pipeline.outputs}
         kept = [b.name for b in self.buffers if b.func in results]  # copied from when all has run
         found = spans(made, used, self.order.groups, kept)
-        bytes_ = buffer_bytes(self.pipeline, self.buffers, sizes)
+        bytes_ = [self._bytes(b, sizes) for b in self.buffers]
         return tuple(
-            Lifetime(b.name, n, *found[b.name][0], found[b.name][1:])
-            for b, n in zip(self.buffers, bytes_, strict=True)
+            Lifetime(b.name, n, *found[b.name][0], found[b.name][1:]) for b, n in zip(self.buffers, bytes_, strict=True)
         )
+
+    def shape(self, b: Buffer) -> tuple[Node, ...]:
+        """The extents of a buffer as it lies in memory."""
+        extents, layout = buffer_shape(self.pipeline, b), self.layouts.homes.get(b.name, ROWS)
+        return extents if layout == ROWS else parse_index_map(layout).extents(extents)
+
+    def _bytes(self, b: Buffer, sizes: Env) -> int:
+        return math.prod(max(0, n) for n in index_values(self.shape(b), sizes)) * b.func.dtypes[b.component].bytes
+
+    def account(self, sizes: Mapping[str, int] | None = None) -> PlanAccount:
+        """What the steps take together on a machine with a scratchpad, one after the other; see `accounts`."""
+        from tilewright.planner.accounts import account_of
+
+        return account_of(self, self.sizes if sizes is None else sizes)
 
     def places(self, sizes: Env) -> Places:
         """Where the buffers lie in one block of memory at these sizes."""
@@ -155,12 +177,6 @@ def buffer_shape(p: Pipeline, b: Buffer) -> tuple[Node, ...]:
     return tuple(add(sub(r.hi, r.lo), integer(1)) for r in region(p, b.func))  # type: ignore[arg-type]
 
 
-def buffer_bytes(p: Pipeline, buffers: tuple[Buffer, ...], sizes: Env) -> Iterator[int]:
-    for b in buffers:
-        shape = index_values(buffer_shape(p, b), sizes)
-        yield math.prod(max(0, n) for n in shape) * b.func.dtypes[b.component].bytes
-
-
 def is_whole(p: Pipeline, o: Output) -> bool:
     """Whether an output is all that is stored of its Func, so that it is made where the caller wants it."""
     box = region(p, o.func)
@@ -175,9 +191,13 @@ def is_whole(p: Pipeline, o: Output) -> bool:
     )
 
 
-def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int], goal: Goal | None = None) -> Plan:
-    """Measure, fuse, order, and write the schedules of a pipeline."""
+def make_plan(
+    p: Pipeline, machine: Machine, sizes: Mapping[str, int], goal: Goal | None = None, weights: Iterable[str] = ()
+) -> Plan:
+    """Measure, fuse, choose layouts, order, and write the schedules of a pipeline. `weights` are the names of inputs that
+    are packed before anything runs."""
     from tilewright.planner.graph import make_graph
+    from tilewright.planner.layouts import assign_layouts, check_weights
     from tilewright.planner.model import Model
     from tilewright.planner.policy import put_in_order
     from tilewright.planner.regions import form_regions
@@ -188,18 +208,28 @@ def make_plan(p: Pipeline, machine: Machine, sizes: Mapping[str, int], goal: Goa
     g = make_graph(p, sizes, model)
     regions = form_regions(g, model, budget)
     schedules: dict[tuple, tuple[Schedule, Passes]] = {}
-    steps = {r.root.name: _step(g, r, schedules) for r in regions}
+    steps = {r.root.name: _step(g, r, schedules, model, budget) for r in regions}
+    packed = check_weights(p, weights)
+    layouts = Layouts() if model.staged else assign_layouts(g, steps, model, packed, budget)
     order = put_in_order(g, tuple(steps.values()), model, budget)
     return Plan(
-        p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order, goal, budget.stopped, budget.late
-    )
+        p, machine, dict(sizes), tuple(steps[t.name] for t in order.tasks), order, goal, budget.stopped, budget.late,
+        weights=packed, layouts=layouts,
+    )  # fmt: skip
 
 
-def _step(g: Graph, region: Region, schedules: dict[tuple, tuple[Schedule, Passes]]) -> Step:
+def _step(
+    g: Graph, region: Region, schedules: dict[tuple, tuple[Schedule, Passes]], model: Model, budget: Budget
+) -> Step:  # fmt: skip
     """A region as a step; equal parts in equal tiles have one schedule."""
     from tilewright.planner.nest import part_of, schedule_region
 
     part = part_of(g, region)
+    if model.staged:
+        from tilewright.planner.staging import stage_region
+
+        found = stage_region(g, part, region.members, region.group, model, budget)
+        return Step(region, part, found.schedule, found.passes, staged=found)
     key = part.pipeline.digest, region.tile
     if key not in schedules:
         schedules[key] = schedule_region(g, region, part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,16 +13,21 @@ import numpy as np
 
 from tilewright.codegen.compile import Compiled, compile_schedule, given_outputs, stride_class
 from tilewright.codegen.native_calls import MISSED, missed
+from tilewright.codegen.physical import interface, unpack
 from tilewright.lang import ir
-from tilewright.lang.binding import Bound, bind
+from tilewright.lang.binding import Bound, bind, bind_arrays
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import Output, Pipeline, ScalarParam
+from tilewright.lang.tensors import Array
 from tilewright.lang.values import Env, index_values
 from tilewright.planner.cut import Buffer, Source
+from tilewright.planner.given import ROWS
 from tilewright.planner.native import Caller, Linked
 from tilewright.planner.places import ALIGNMENT
-from tilewright.planner.plan import Plan, buffer_shape, is_whole, starts_of
+from tilewright.planner.plan import Plan, Step, buffer_shape, is_whole, starts_of
+from tilewright.planner.weights import Weight, packed, without
+from tilewright.schedule.layout import parse_index_map
 
 _MORE = 4  # times the elements that steps were planned to make at once
 _KEPT = 8  # sets of sizes whose buffers are kept
@@ -32,11 +38,11 @@ class _Call:
     """A kernel with what it reads and writes; `sizes` are those that its arguments do not say."""
 
     kernel: Compiled
-    inputs: tuple[Source, ...]
+    inputs: tuple[Source | Weight, ...]
     outputs: tuple[Buffer, ...]
     sizes: tuple[str, ...]
 
-    def arguments(self, array: Callable[[Source], Any], env: Env) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, array: Callable[[Source | Weight], Any], env: Env) -> tuple[list[Any], dict[str, Any]]:
         """By position, and by name."""
         made = tuple(array(b) for b in self.outputs)
         named: dict[str, Any] = {"out": made[0] if len(made) == 1 else made} if made else {}
@@ -49,6 +55,8 @@ class Program:
     """A compiled plan, called like the kernel that it was made of: `out=` gives the results' arrays, `threads=` limits
     threads, `sizes=` says what no argument says.
 
+    Weights of the plan are packed in every call; of `with_weights` a program is had that has done so once.
+
     Buffers between the parts are kept from call to call, for the sizes that were asked for last; so one call runs at a
     time, and others wait for it.
 
@@ -60,6 +68,9 @@ class Program:
 
     def __init__(self, plan: Plan, mode: str = "contract", keyword_only: tuple[str, ...] = ()):
         self.plan, self._keyword_only = plan, keyword_only
+        self.pipeline = plan.pipeline  # as callers see it
+        self._weights: dict[Weight, np.ndarray] = {}  # that were packed
+        self._said: dict[str, int] = {}  # sizes by their shapes
         kernels: dict[tuple[str, str], Compiled] = {}
         calls = []
         for step in plan.steps:
@@ -67,19 +78,46 @@ class Program:
             key = p.digest, step.schedule.hash
             if key not in kernels:
                 kernels[key] = compile_schedule(p, step.schedule, mode)
-            said = {e.attr for a in p.arrays for e in a.extents if e.op == "size"}
+            seen = interface(p, step.given.maps, outputs=False)
+            said = {e.attr for a in seen.arrays for e in a.extents if e.op == "size"}
             calls.append(
-                _Call(kernels[key], step.part.inputs, step.part.outputs, tuple(n for n in p.sizes if n not in said))
+                _Call(kernels[key], _inputs(plan, step), step.part.outputs, tuple(n for n in p.sizes if n not in said))
             )
             _ready_in_place(plan, calls[-1])
         self._calls, self.kernels = tuple(calls), tuple(kernels.values())
         self._spaces: dict[tuple, dict[Buffer, np.ndarray]] = {}
-        shapes = [n for b in plan.buffers for n in buffer_shape(plan.pipeline, b)]
+        shapes = [n for b in plan.buffers for n in plan.shape(b)]
         self._fixed = tuple(dict.fromkeys(n.attr for kind in ("size", "scalar") for n in ir.leaves(shapes, kind)))
         self._native: dict[
             int | None, list[tuple[tuple, Callable[..., Any]]]
         ] = {}  # the last that were made, by threads
         self._running = threading.Lock()
+
+    def with_weights(self, weights: Mapping[str, Any] | None = None, **named: Any) -> Program:
+        """The program with the weights of its plan, by name, which calls then leave out.
+
+        They are copied now, into the layouts in which steps read them: what changes in the arrays later is not seen (call
+        `with_weights` again). Kernels are shared with this program, memory for buffers is not. Raises ArgumentError for
+        arrays that don't fit, and for names that are no weights or that are missing.
+        """
+        given = {**(weights or {}), **named}
+        p, names = self.plan.pipeline, self.plan.weights
+        for what, found in (("missing", [n for n in names if n not in given]),
+                            ("unknown", [n for n in given if n not in names])):  # fmt: skip
+            if found:
+                raise ArgumentError(
+                    f"{p.name}: {', '.join(found)} {'is' if len(found) == 1 else 'are'} "
+                    f"{'missing' if what == 'missing' else 'no weights of the plan'}", code=f"argument.{what}",
+                    where=user_location(),
+                    hint=f"its weights: {', '.join(names)}" if names else "name them when planning: weights=[...]",
+                )  # fmt: skip
+        arrays, said = bind_arrays(p, given)
+        made = copy.copy(self)
+        made.pipeline, made._said = without(p, arrays), said
+        wanted = dict.fromkeys(s for c in self._calls for s in c.inputs if isinstance(s, Weight))
+        made._weights = {w: packed(arrays[w.name], w.layout) for w in wanted}
+        made._spaces, made._native, made._running = {}, {}, threading.Lock()
+        return made
 
     def __call__(
         self, *args: Any, out: Any = None, sizes: Any = None, threads: int | None = None, **kwargs: Any
@@ -95,7 +133,9 @@ class Program:
 
     def _slow(self, args: Sequence[Any], out: Any, sizes: Any, threads: int | None, kwargs: Mapping[str, Any]) -> Any:
         """A call that no builtin takes: checked here."""
-        p = self.plan.pipeline
+        p = self.pipeline
+        if self._said and (sizes is None or isinstance(sizes, Mapping)):
+            sizes = {**self._said, **(sizes or {})}
         bound = bind(p, args, kwargs, sizes, len(self._keyword_only))
         results = given_outputs(p, bound, out)
         if out is not None:
@@ -120,26 +160,39 @@ class Program:
                 at[place] = a
         values = {**bound.arrays, **bound.scalars}
 
-        def array(s: Source) -> Any:
+        now = dict(self._weights)
+
+        def array(s: Source | Weight) -> Any:
+            if isinstance(s, Weight):
+                if s not in now:
+                    now[s] = values[s.name] if s.layout == ROWS else packed(values[s.name], s.layout)
+                return now[s]
             return at[s] if isinstance(s, Buffer) else _plain(s, values)
+
+        def logical(s: Source) -> Any:
+            home = self.plan.layouts.homes.get(s.name, ROWS) if isinstance(s, Buffer) else ROWS
+            if home == ROWS:
+                return array(s)
+            shape = index_values(buffer_shape(p, s), bound.env)  # type: ignore[arg-type]
+            return unpack(array(s), parse_index_map(home), tuple(max(0, n) for n in shape))
 
         for k, c in enumerate(self._calls):
             if self.watch is not None:
-                self.watch("before", k, array)
+                self.watch("before", k, logical)
             given, named = c.arguments(array, bound.env)
             c.kernel(*given, threads=threads, **named)
             if self.watch is not None:
-                self.watch("after", k, array)
+                self.watch("after", k, logical)
         for o, a in copied:
             a[...] = self._slice(o, at, bound)
-        if not copied:
+        if not copied and all(s in self._weights for s in now if s.layout != ROWS):
             self._learn(bound, results, threads, array)
 
     def _learn(
         self, bound: Bound, results: Sequence[np.ndarray], threads: int | None, array: Callable[[Source], Any]
     ) -> None:  # fmt: skip
         """Make a builtin for calls like this one."""
-        p, known = self.plan.pipeline, self._native.setdefault(threads, [])
+        p, known = self.pipeline, self._native.setdefault(threads, [])
         arrays = [*(bound.arrays[a.name] for a in p.arrays), *results]
         fixed = {n: int(bound.env[n]) for n in self._fixed}
         key = (*fixed.values(), *map(stride_class, arrays))
@@ -169,7 +222,6 @@ class Program:
 
     def _space(self, bound: Bound) -> dict[Buffer, np.ndarray]:
         """The buffers of a set of sizes, as views of one block."""
-        p = self.plan.pipeline
         key = tuple(bound.env[n] for n in self._fixed)
         if key not in self._spaces:
             if len(self._spaces) == _KEPT:
@@ -179,7 +231,7 @@ class Program:
             start = -block.ctypes.data % ALIGNMENT
             made = {}
             for b in self.plan.buffers:
-                shape = tuple(max(0, n) for n in index_values(buffer_shape(p, b), bound.env))
+                shape = tuple(max(0, n) for n in index_values(self.plan.shape(b), bound.env))
                 t = b.func.dtypes[b.component].np
                 made[b] = np.ndarray(shape, t, block, start + places.offsets[b.name])
             self._spaces[key] = made
@@ -194,6 +246,17 @@ class Program:
         lows = starts_of(self.plan.pipeline, o.func)
         ends = index_values([n for pair in zip(lows, o.starts, o.stops, strict=True) for n in pair], bound.env)
         return whole[tuple(slice(a - lo, b - lo) for lo, a, b in zip(ends[::3], ends[1::3], ends[2::3], strict=True))]
+
+
+def _inputs(plan: Plan, step: Step) -> tuple[Source | Weight, ...]:
+    """What a step reads, its weights in their layouts."""
+    if not plan.weights:
+        return step.part.inputs
+    given, own = dict(step.given.given), [q.name for q in step.part.pipeline.params]
+    return tuple(
+        Weight(s.name, given.get(n, ROWS)) if isinstance(s, Array) and s.name in plan.weights else s
+        for n, s in zip(own, step.part.inputs, strict=True)
+    )
 
 
 def _ready_in_place(plan: Plan, call: _Call) -> None:

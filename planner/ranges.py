@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tilewright.hw import Machine
@@ -87,14 +87,16 @@ def points_of(ranges: Mapping[str, Range]) -> tuple[dict[str, int], ...]:
     return tuple(p for k, p in enumerate(ends) if p not in ends[:k])
 
 
-def plan_ranges(p: Pipeline, machine: Machine, ranges: Mapping[str, Range], scalars: Env, goal: Goal) -> Plan:
+def plan_ranges(
+    p: Pipeline, machine: Machine, ranges: Mapping[str, Range], scalars: Env, goal: Goal, weights: Iterable[str] = ()
+) -> Plan:
     """A plan is made for each point of the ranges, and of these the one is taken that is best over all points: whose
     tiles fit at the most of them, then the one with the least time relative to the best at each."""
     points = [{**at, **scalars} for at in points_of(ranges)]
     if len(points) == 1:
-        return replace(make_plan(p, machine, points[0], goal), valid_for=ValidFor(dict(ranges)))
+        return replace(make_plan(p, machine, points[0], goal, weights), valid_for=ValidFor(dict(ranges)))
     each = replace(goal, budget_s=goal.budget_s / len(points))
-    candidates = [make_plan(p, machine, at, each) for at in points]
+    candidates = [make_plan(p, machine, at, each, weights) for at in points]
     costs = [[_cost_at(plan, at) for at in points] for plan in candidates]
     best = [min(c[k][0] for c in costs) for k in range(len(points))]
 
