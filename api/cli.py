@@ -23,6 +23,7 @@ from tilewright.lang.errors import TilewrightError
 from tilewright.machine_cli import add_machine_command
 from tilewright.perf_cli import add_perf_command
 from tilewright.plan_cli import add_plan_command
+from tilewright.trust_cli import add_trust_commands
 from tilewright.views_cli import add_view_commands
 
 GOOD, FAILED, MISUSE, INTERNAL = 0, 1, 2, 3
@@ -102,10 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     _about_kernel(made)
     made.add_argument("--machine", metavar="NAME", help="a preset (see `tilewright machines`) or a TOML file")
 
-    made = command("verify", _verify, "check the values after every directive of a schedule against the reference",
-                   "Without sizes small odd ones are taken. The exit code is 1 if values differ.")  # fmt: skip
-    _about_kernel(made, runs=True)
-    made.add_argument("--seed", type=int, default=0, metavar="N", help="of the random data (default: 0)")
+    add_trust_commands(command, _about_kernel)
 
     made = command("simulate", _simulate, "run on a simulated machine and print the account of it")
     _about_kernel(made, runs=True)
@@ -275,14 +273,6 @@ def _show(args: argparse.Namespace) -> int:
     width = shutil.get_terminal_size().columns if terminal else None
     print(found.text(width, colour=terminal and not os.environ.get("NO_COLOR")))
     return GOOD
-
-
-def _verify(args: argparse.Namespace) -> int:
-    from tilewright.commands import verify
-
-    found = verify(args.target, seed=args.seed, scalars=args.scalar, **_options(args))
-    _print(args, found, found.as_json)
-    return GOOD if found.ok else FAILED
 
 
 def _simulate(args: argparse.Namespace) -> int:

@@ -150,8 +150,12 @@ def run_watched(
             _run_watched(program, sizes, data, apart, found)
             if found.first is None:
                 _results(program, sizes, data, mode, found)
-        except TilewrightError as e:
-            found.put(plan.steps[-1].name, "run", f"the program does not run: {e.message}")
+        except _StepError as e:
+            step = plan.steps[e.number]
+            over = any(b.name in plan.order.in_place for b in step.part.outputs)
+            # kernels refuse results on arrays that they still read
+            stage = "run" if e.cause.code != "argument.alias" else "in place" if over else "places"
+            found.put(step.name, stage, f"the step does not run: {e.cause.message}")
         if found.first is not None:
             return
     try:
@@ -163,33 +167,66 @@ def run_watched(
     found.put(plan.steps[-1].name, "run", difference("result", mine, other, zeros=True))
 
 
+class _StepError(Exception):
+    """A step of a program that does not run."""
+
+    def __init__(self, number: int, cause: TilewrightError):
+        super().__init__(number, cause)
+        self.number, self.cause = number, cause
+
+
 def _run_watched(program: Program, sizes: Mapping[str, int], data: dict[str, Any], apart: Runner, found: Found) -> None:
     plan = program.plan
     store = store_of(plan.pipeline, data)
-    last = {s: k for k, step in enumerate(plan.steps) for s in (*step.part.inputs, *step.part.outputs)}
-    last |= {s: len(plan.steps) for s in last if isinstance(s, Buffer) and s in _returned(plan)}
+    needed = _needed(plan)
     maker = {b: step.name for step in plan.steps for b in step.part.outputs}
+    over = plan.order.in_place
+
+    at = 0
 
     def watch(moment: str, k: int, array: Callable[[Source], Any]) -> None:
-        step = plan.steps[k]
+        nonlocal at
+        step, at = plan.steps[k], k
         if moment == "before":
             for s in step.part.inputs:
                 if isinstance(store[s], np.ndarray):
                     found.put(step.name, "run", _read(s, store[s], array(s)))
             return
         run_apart(step, sizes, store, apart)
+        lies_on = {over[b.name] for b in step.part.outputs if b.name in over}
         written = {*step.part.outputs, *(s for s in step.part.inputs if isinstance(s, InoutFunc))}
-        for s, value in store.items():
-            if s in written:
-                found.put(step.name, "run", difference(s.name, array(s), value))
-            elif isinstance(s, Buffer) and last[s] > k and (how := difference(s.name, array(s), value)):
-                found.put(step.name, "places", f"it writes over {s.name}, made by {maker[s]} and still needed; {how}")
+        for s in written:
+            read = [array(i) for i in step.part.inputs if isinstance(i, Buffer)]
+            shared = any(np.may_share_memory(array(s), a) for a in read)
+            stage = "in place" if s.name in over else "places" if shared else "run"
+            found.put(step.name, stage, difference(s.name, array(s), store[s]))
+        for s in needed[k]:
+            if s not in written and (how := difference(s.name, array(s), store[s])):
+                stage = "in place" if s.name in lies_on else "places"
+                found.put(step.name, stage, f"it writes over {s.name}, made by {maker[s]} and still needed; {how}")
 
     program.watch = watch
     try:
         _called(program, sizes, data)
+    except TilewrightError as e:
+        raise _StepError(at, e) from None
     finally:
         program.watch = None
+
+
+def _needed(plan: Plan) -> list[tuple[Buffer, ...]]:
+    """After each step: what has been made and is read before it is made again, or is a result."""
+    alive = _returned(plan)
+    after: list[tuple[Buffer, ...]] = []
+    for step in reversed(plan.steps):
+        after.append(tuple(sorted(alive, key=lambda b: b.name)))
+        alive = (alive - set(step.part.outputs)) | {s for s in step.part.inputs if isinstance(s, Buffer)}
+    made: set[Buffer] = set()
+    out = []
+    for step, later in zip(plan.steps, reversed(after), strict=True):
+        made |= set(step.part.outputs)
+        out.append(tuple(b for b in later if b in made))
+    return out
 
 
 def _read(s: Source, made: np.ndarray, now: Any) -> str | None:

@@ -23,7 +23,7 @@ from tilewright.schedule.directive import Directive
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.text import format_directive, print_directives
 
-_TRIES = 200  # cases that are tried on the way to a smaller one
+_TRIES = 60  # cases that are tried on the way to a smaller one
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +71,22 @@ class Bisection:
 
 def bisect_plan(
     plan: Plan, sizes: Mapping[str, int] | None = None, *, scalars: Mapping[str, Any] | None = None, seed: int = 0,
-    mode: str = "contract",
+    mode: str = "contract", reduce: bool = True,
 ) -> Bisection | None:  # fmt: skip
-    """What first breaks the values of a plan, or None where `validate` finds nothing."""
+    """What first breaks the values of a plan, or None where `validate` finds nothing. Without `reduce` the case is left
+    as large as it was found."""
     found = validate(plan, sizes, scalars=scalars, seed=seed, mode=mode)
     if not found.faults:
         return None
     fault = found.faults[0]
     if not any(s.name == fault.step and fault.stage in dict(passes_of(s)) for s in plan.steps):
-        smallest, last = _smallest(fault.sizes, lambda at: fault_at(plan, at, dict(scalars or {}), seed, mode), fault)
+        smallest, last = dict(fault.sizes), fault
+        if reduce:
+            smallest, last = _smallest(smallest, lambda at: fault_at(plan, at, dict(scalars or {}), seed, mode), fault)
         return Bisection(fault.step, fault.stage, 0, "", last.problem, smallest, plan.pipeline, None)
     step = next(s for s in plan.steps if s.name == fault.step)
     own = {n: fault.sizes[n] for n in step.part.pipeline.sizes}
-    made = bisect_schedule(step.schedule, own, seed=seed, mode=mode)
+    made = bisect_schedule(step.schedule, own, seed=seed, mode=mode, reduce=reduce)
     if made is None:  # it takes the data that reach the part in the whole
         p = step.part.pipeline
         return Bisection(fault.step, fault.stage, fault.number, fault.directive, fault.problem, own, p,
@@ -94,7 +97,7 @@ def bisect_plan(
 
 def bisect_schedule(
     schedule: Schedule, sizes: Mapping[str, int] | None = None, *, scalars: Mapping[str, Any] | None = None,
-    seed: int = 0, mode: str = "contract",
+    seed: int = 0, mode: str = "contract", reduce: bool = True,
 ) -> Bisection | None:  # fmt: skip
     """The first directive of a schedule after which values are wrong, or None where the whole of it is right.
 
@@ -109,7 +112,7 @@ def bisect_schedule(
             d = schedule.directives[number - 1] if number else None
             text = "" if d is None else (f"{d.stage}: " if d.stage else "") + format_directive(d)
             trial = replace(trial, directives=trial.directives[:number])
-            small = _reduced(trial)
+            small = _reduced(trial) if reduce else trial
             problem = small.verdict().problem
             assert problem is not None
             return Bisection("", "", number, text, problem, small.sizes, small.p, small.schedule())
@@ -165,8 +168,9 @@ def _first(trial: _Trial) -> int:
 
 def _reduced(trial: _Trial) -> _Trial:
     """The smallest failing case that leaving things out one by one leads to."""
-    left = _TRIES
-    changed = True
+    sizes, _ = _smallest(trial.sizes, lambda at: replace(trial, sizes=at).verdict().problem, "")
+    trial = replace(trial, sizes=sizes)
+    left, changed = _TRIES, True
     while changed and left > 0:
         changed = False
         for smaller in (*_fewer_funcs(trial), *_fewer_directives(trial)):

@@ -53,7 +53,8 @@ def sizes_to_try(plan: Plan, given: Mapping[str, Any]) -> tuple[dict[str, int], 
         if group is not None and tile.block:
             (update,) = group.members[0].updates
             assert update.rdom is not None
-            _raise(past, update.rdom.ranges[group.over][1], tile.block + 3)
+            # two blocks and a bit: in one of three points alone hardly anything is found that has to be repaired
+            _raise(past, update.rdom.ranges[group.over][1], 2 * tile.block + 3)
     if past == small or not takes(p, past, given) or points(p, past, given) > _MOST_POINTS:
         return (small,)
     return small, past

@@ -14,7 +14,9 @@ import pytest
 from tilewright import cli, commands
 from tilewright.codegen import cache as store
 from tilewright.codegen import target
+from tilewright.codegen.judge import Judge, Verdict
 from tilewright.lang import judging
+from tilewright.schedule.schedule import Schedule
 
 Run = Callable[..., tuple[int, str, str]]
 SMALL = ("--size", "M=9,N=11,K=7")
@@ -122,6 +124,38 @@ def test_verify_of_no_elements_is_no_success(run: Run) -> None:
     assert code == 1 and "no result has any element" in out and "nothing could be compared" in out
 
 
+def test_bisect_agrees_with_a_right_schedule(run: Run) -> None:
+    code, out, _ = run("verify", "--bisect", "program.py:matmul", *SMALL, "--schedule", "tiled")
+    assert code == 0 and "matmul with tiled: the values agree with the reference" in out
+
+
+def test_bisect_names_the_first_wrong_directive_and_writes_a_case(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def wrong_where_something_is_split(self: Judge, s: Schedule) -> Verdict:
+        wrong = any(d.kind == "split" and d.results[0] == "jo" for d in s.directives)
+        return Verdict(problem="result: 1 of 99 elements differ in their bits" if wrong else None)
+
+    monkeypatch.setattr(Judge, "verdict", wrong_where_something_is_split)
+    case = tmp_path / "case.tw"
+    command = ("verify", "--bisect", "program.py:matmul", *SMALL, "--schedule", "tiled", "--save", str(case))
+    code, out, _ = run(*command, "--json")
+    found = json.loads(out)["found"]
+    assert code == 1
+    assert found["directive"] == "C.update: split j -> jo, ji by 8"
+    assert found["sizes"] == {"M": 1, "K": 1, "N": 1}
+    monkeypatch.undo()
+    code, out, _ = run("verify", str(case), "--size", "M=1,K=1,N=1")
+    assert code == 0 and "split j -> jo, ji by 8" in out  # which is right, after all
+
+
+def test_a_plan_is_verified(run: Run) -> None:
+    code, out, _ = run("verify", "--plan", "program.py:matmul", *SMALL)
+    assert code == 0 and "all" in out and "agree with the reference" in out
+    code, out, _ = run("verify", "--plan", "--bisect", "program.py:matmul", *SMALL, "--json")
+    assert (code, json.loads(out)["found"]) == (0, None)
+
+
 def test_verify_strict(run: Run) -> None:
     code, out, _ = run("verify", "program.py:matmul", *SMALL, "--schedule", "tiled", "--mode", "strict")
     assert code == 0 and "with the reference" in out
@@ -188,6 +222,10 @@ WRONG = {
     "no schedule": (["show", "program.py:matmul", "--schedule", "number"], "usage.schedule", "gives 3"),
     "too many arguments": (["show", "program.py:matmul", "--schedule", "two"], "usage.schedule", "takes 2 arguments"),
     "function in a text": (["show", "double.tw", "--schedule", "tiled"], "usage.schedule", "double.tw"),
+    "plan and schedule": (
+        ["verify", "program.py:matmul", "--plan", "--schedule", "tiled"], "usage.plan", "one of the two",
+    ),
+    "case without bisect": (["verify", "program.py:matmul", "--save", "x.tw"], "usage.save", "--bisect"),
     "unknown size": (["verify", "program.py:matmul", "--size", "Q=4"], "usage.size", "there are"),
     "negative size": (["verify", "program.py:matmul", "--size", "M=-4"], "usage.size", "not negative"),
     "missing size": (["simulate", "program.py:matmul", "--machine", "toy", "--size", "M=4"], "usage.size", "N=512"),

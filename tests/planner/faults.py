@@ -24,18 +24,17 @@ from tilewright.planner.bisect import bisect_plan
 from tilewright.planner.plan import make_plan
 from tilewright.planner.validate import validate
 
-M, N, T = tw.sizes("M N T")
+M, N = tw.sizes("M N")
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """In a function (`module:name`) the text `old` becomes `new`. It shows in plans of `kernel` for `sizes`, when they are
+    """In a function (`module:name`) each text `old` becomes `new`. It shows in plans of `kernel` for `sizes`, when they are
     run at sizes `at`; `stage` is the pass that is to blame."""
 
     name: str
     where: str
-    old: str
-    new: str
+    edits: tuple[tuple[str, str], ...]
     kernel: Kernel
     stage: str
     sizes: Mapping[str, int]
@@ -50,12 +49,30 @@ def soft(x: tw.f32[M, N]):
 
 
 @tw.kernel
-def chain(x: tw.f32[M, 8], w: tw.f32[8, 8]):
-    """Products, of which each but the last is needed by two others."""
-    a = ops.linear(x, w)
-    b = ops.linear(a, w)
-    c = ops.linear(b, w)
-    return ops.linear(ops.value(a) + c, w)
+def chain(x: tw.f32[M, M]):
+    """Products of which each needs all of the one before it; the first is needed by the last as well."""
+    a = ops.matmul(x, x)
+    b = ops.matmul(a, a)
+    c = ops.matmul(b, b)
+    return ops.matmul(c, ops.matmul(c, a))
+
+
+@tw.kernel
+def later(x: tw.f32[M, M]):
+    """What could lie on a product, were that not needed again."""
+    a = ops.matmul(x, x)
+    e = ops.exp(a)
+    return ops.matmul(ops.matmul(e, e), a)
+
+
+@tw.kernel
+def mirrored(x: tw.f32[M, M]):
+    """A step that reads other elements than the one that it writes."""
+    i, j = tw.vars("i j")
+    a = ops.matmul(x, x)
+    both = tw.func("both")
+    both[i, j] = tw.exp(a[i, j]) + a[M - 1 - i, M - 1 - j]
+    return ops.matmul(ops.Value(both, (M, M)), ops.Value(both, (M, M)))
 
 
 @tw.kernel
@@ -81,33 +98,50 @@ LARGE = {"M": 4096, "N": 1024}
 MISTAKES = (
     Mistake(
         "fusion: a halo is too small by one", "tilewright.schedule.build:Builder.infer",
-        "region = self._closed(fs, hull(boxes))\n",
-        "region = self._closed(fs, hull(boxes))\n"
-        "            if fs.compute.kind == 'at':\n"
-        "                region = (Interval(region[0].lo, simplify.sub(region[0].hi, ONE)), *region[1:])\n",
+        ((
+            "region = self._closed(fs, hull(boxes))\n",
+            "region = self._closed(fs, hull(boxes))\n"
+            "            if fs.compute.kind == 'at':\n"
+            "                region = (Interval(region[0].lo, simplify.sub(region[0].hi, ONE)), *region[1:])\n",
+        ),),
         soft, "fuse", LARGE,
     ),
     Mistake(
         "fusion: values of another tile are used", "tilewright.schedule.build:Builder.produce",
-        "return Guard(built.guard, made) if built.guard is not ir.TRUE and name in self.exposed else made",
-        "site = self.site_of(built.state.compute)\n"
-        "    return Guard(simplify.compare('eq', site[0].var, ZERO), made) if site else made",
+        ((
+            "return Guard(built.guard, made) if built.guard is not ir.TRUE and name in self.exposed else made",
+            "site = self.site_of(built.state.compute)\n"
+            "    return Guard(simplify.compare('eq', site[0].var, ZERO), made) if site else made",
+        ),),
         soft, "fuse", LARGE, {"M": 230, "N": 5},
     ),
     Mistake(
         "online: nothing is repaired", "tilewright.schedule.online:emitted",
-        "(n, REPAIR), (n, _UPDATE)", "(n, _UPDATE),",
-        scores, "online", {"M": 2000, "N": 4000},
+        (("(n, REPAIR), (n, _UPDATE)", "(n, _UPDATE),"),),
+        scores, "online", {"M": 2000, "N": 4000}, {"M": 3, "N": 1027},
     ),
     Mistake(
         "cutting: the offset of a region is ignored", "tilewright.planner.cut:_less",
-        "return simplify.sub(i, lo)", "return i",
+        (("return simplify.sub(i, lo)", "return i"),),
         shifted, "cut", {"M": 400, "N": 300}, {"M": 5, "N": 4},
     ),
     Mistake(
-        "places: a place is used again one step early", "tilewright.planner.places:Lifetime.meets",
-        "self.first <= o.last and o.first <= self.last", "self.first < o.last and o.first < self.last",
-        chain, "places", {"M": 400}, {"M": 9},
+        "places: a place is used again one step early", "tilewright.planner.lives:spans",
+        (("max(e, last[k])", "max(e, last[k] - 1)"),),
+        chain, "places", {"M": 1000}, {"M": 9},
+    ),
+    Mistake(
+        "in place: what is read later is written over", "tilewright.planner.lives:_overlays",
+        (
+            ("any(e == end and s < start for s, e in found[a])", "any(e >= end and s < start for s, e in found[a])"),
+            ("_apart(held, found[b], start, end)", "True"),
+        ),
+        later, "in place", {"M": 1000}, {"M": 9},
+    ),
+    Mistake(
+        "in place: elements that are written are read again", "tilewright.planner.in_place:_candidates",
+        (("and obstacle(schedule.state, a.name, f\"out.{out.name}\") is None", ""),),
+        mirrored, "in place", {"M": 1000}, {"M": 9},
     ),
 )  # fmt: skip
 
@@ -121,9 +155,11 @@ def made(m: Mistake) -> Iterator[None]:
     for part in path.split("."):
         target = getattr(target, part)
     source = textwrap.dedent(inspect.getsource(target))
-    assert source.count(m.old) == 1, f"{m.where} has {source.count(m.old)} times {m.old!r}: write this mistake anew"
+    for old, new in m.edits:
+        assert source.count(old) == 1, f"{m.where} has {source.count(old)} times {old!r}: write this mistake anew"
+        source = source.replace(old, new)
     found: dict[str, Any] = {}
-    exec(compile(source.replace(m.old, m.new), m.where, "exec"), module.__dict__, found)
+    exec(compile(source, m.where, "exec"), module.__dict__, found)
     right = target.__code__
     target.__code__ = found[target.__name__].__code__
     try:
@@ -143,7 +179,7 @@ def looked_at(m: Mistake, mistaken: bool) -> tuple[str, str, str]:
             os.close(read)
             with made(m) if mistaken else nullcontext():
                 plan = make_plan(m.kernel.pipeline(), load_machine(m.machine), m.sizes)
-                found, case = validate(plan, m.at), bisect_plan(plan, m.at)
+                found, case = validate(plan, m.at), bisect_plan(plan, m.at, reduce=m.stage != "online")
             stage = found.faults[0].stage if found.faults else "" if found.ok else "nothing compared"
             text = json.dumps([stage, "" if case is None else case.stage, f"{found}\n{case}"])
             os.write(write, text.encode())
