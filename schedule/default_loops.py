@@ -68,8 +68,14 @@ def shape(d: Definition, single: set[Node], strict: bool = False) -> Shape:
         return Shape("tile", last, reused)
     if last is not None and tiles and reused is not None and _reused(d, last) and _across(d, last) is not None:
         return Shape("tile", last, reused)
-    lanes = rvar is not None and not algebra.own_elements(d, rvar) and not strict and not d.predicates
+    lanes = rvar is not None and not algebra.own_elements(d, rvar) and not strict and _by_index(d)
     return Shape("lanes" if lanes and algebra.match(d) is not None else "scalar")
+
+
+def _by_index(d: Definition) -> bool:
+    """Whether the conditions of a reduction say which points it has, and no data that lie along them do."""
+    reduced = set() if d.rdom is None else set(d.rdom.rvars)
+    return not any(reduced & set(ir.postorder((n,))) for n in ir.leaves(d.predicates, "load"))
 
 
 def _across(d: Definition, vector: Node) -> dict[Tensor, tuple[Node, int]] | None:
@@ -136,7 +142,7 @@ def loops(
     first = tuple(x.name for x in around)  # the loops in which others are computed, and those around them
     single = single_axes(b, d) | {v for v in d.pure_vars if v.attr in alone or v.attr in first}
     threads = Threads(at_root, at_root or (group is None and _outermost(s.state, stage)), frozenset(single), first)
-    inner = d.rdom is not None and not any(x.reduction for x in around) and d.lhs[-1] not in single
+    inner = bool(d.lhs) and d.rdom is not None and not any(x.reduction for x in around) and d.lhs[-1] not in single
     if busy and not inner:
         _around_others(s, address, stage, threads, busy, registers, b)
         return
