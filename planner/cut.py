@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.lang import ir, simplify
 from tilewright.lang.func import Definition, Func, InoutFunc, OutputSlice
@@ -18,6 +19,7 @@ from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.regions import Box, required
 from tilewright.lang.symbols import Domain
 from tilewright.lang.tensors import Array, Table, Tensor
+from tilewright.lang.values import Env
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class Part:
     inputs: tuple[Source, ...]
     outputs: tuple[Buffer, ...]
     names: Mapping[str, str]
+
+    def env(self, env: Env) -> dict[str, Any]:
+        """Sizes and scalars of the whole, as the part names them: sizes alike, scalars by their kind."""
+        scalars = {s.name: self.names[s.name] for s in self.pipeline.scalars}
+        return {**env, **{own: env[whole] for own, whole in scalars.items() if whole in env}}
 
 
 def cut(whole: Pipeline, funcs: Iterable[Func], wanted: Sequence[Func]) -> Part:

@@ -133,7 +133,8 @@ class _Reader:
         by_name = {f.name: f for f in region.members}
         self.members = {own: by_name[whole] for own, whole in part.names.items() if whole in by_name}
         self.arrays = {a.name: a for a in part.pipeline.arrays}
-        self.shapes = {n: tuple(index_values(a.extents, g.sizes)) for n, a in self.arrays.items()}
+        sizes = part.env(g.sizes)
+        self.shapes = {n: tuple(index_values(a.extents, sizes)) for n, a in self.arrays.items()}
         self.root = next(own for own, f in self.members.items() if f is region.root)
         self.shapes[self.root] = g.works[region.root].extents
         self.maps = {n: layouts.get(n) or identity_map(len(shape)) for n, shape in self.shapes.items()}

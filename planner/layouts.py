@@ -97,7 +97,7 @@ class _Assignment:
         for q, source in zip(part.pipeline.params, part.inputs, strict=True):
             if isinstance(q, Array) and isinstance(source, (Array, Buffer)) and q.ndim > 0:
                 found[q.name] = source.name
-                shape = index_values(q.extents, self.g.sizes)
+                shape = index_values(q.extents, part.env(self.g.sizes))
                 self.sizes[source.name] = math.prod(shape), q.dtype.bytes
         return found
 
@@ -143,10 +143,10 @@ class _Assignment:
         return list(dict.fromkeys(found))
 
     def shape(self, k: int, own: str) -> tuple[int, ...]:
-        p = self.steps[k].part.pipeline
-        q = next((a for a in p.arrays if a.name == own), None)
+        part = self.steps[k].part
+        q = next((a for a in part.pipeline.arrays if a.name == own), None)
         if q is not None:
-            return tuple(index_values(q.extents, self.g.sizes))
+            return tuple(index_values(q.extents, part.env(self.g.sizes)))
         return self.g.works[self.steps[k].region.root].extents
 
     # The problem ------------------------------------------------------------------------------------------------
