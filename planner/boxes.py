@@ -50,10 +50,17 @@ class Range:
             rates[x] = rates.get(x, Fraction(0)) + r
         return Range(tuple((x, r) for x, r in rates.items() if r), self.low + o.low, self.high + o.high)
 
+    @cached_property
+    def _whole(self) -> tuple[int, int, tuple[tuple[Axis, int], ...]]:
+        """Denominator, extent and rates as whole numbers of it."""
+        n = math.lcm(self.low.denominator, self.high.denominator, *(r.denominator for _, r in self.rates))
+        return n, int((self.high - self.low) * n), tuple((x, int(abs(r) * n)) for x, r in self.rates)
+
     def count(self, widths: Mapping[Axis, Any]) -> Any:
         """The most indices that a tile of these widths needs (which may be arrays)."""
-        n = math.lcm(self.low.denominator, self.high.denominator, *(r.denominator for _, r in self.rates))
-        total = int((self.high - self.low) * n) + sum(int(abs(r) * n) * (widths[x] - 1) for x, r in self.rates)
+        n, total, rates = self._whole
+        for x, r in rates:
+            total = total + r * (widths[x] - 1)
         return total // n + 1
 
 

@@ -6,7 +6,7 @@ outside is copied there where it begins to be needed, no earlier and no more oft
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -21,6 +21,7 @@ from tilewright.planner.boxes import BLOCKS, Axis, Box, Reach, axes_of, hull
 from tilewright.planner.tile_loops import inner_loops
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import Split, Stage, root_name
 
 Passes = tuple[tuple[str, int], ...]
 
@@ -122,11 +123,28 @@ def schedule_part(
     return _Writer(m, r, t, machine, pad, left).written()
 
 
+def _read_across(stage: Stage) -> Iterator[Func]:
+    """What a stage loads in vectors along another axis than the last."""
+    lanes = next((x for x in stage.loops if x.mode == "vectorize"), None)
+    if lanes is None:
+        return
+    name = lanes.name
+    for t in reversed(stage.transforms):
+        if isinstance(t, Split) and name in (t.outer, t.inner):
+            name = t.parent
+    variables = [v for v in stage.roots if root_name(v) == name]
+    for n in ir.leaves(stage.definition.values, "load"):
+        inside = [m for i in n.args[:-1] for m in ir.postorder((i,))]
+        if isinstance(n.attr[0], Func) and any(v in inside for v in variables):
+            yield n.attr[0]
+
+
 class _Writer:
     def __init__(self, m: Members, r: Reach, t: Tiling, machine: Machine, pad: str, left: frozenset[Tensor]):
         self.m, self.r, self.t, self.machine, self.pad, self.left = m, r, t, machine, pad, left
         self.s = Schedule(m.pipeline, machine)
         self.loops: dict[Axis, str] = {}  # the loop over the tiles or blocks of each axis
+        self.copied: dict[str, Copy] = {}
         self.passes: list[tuple[str, int]] = []
 
     def done(self, name: str) -> None:
@@ -149,6 +167,7 @@ class _Writer:
         for name in m.stored:
             for stage in s.state.stages_of(name):
                 inner_loops(s, stage.key, self.sizes_of(name), self.machine)
+        self.part_banks()
         self.done("loops")
         full = complete(s, registers=registers_of(self.machine))
         self.s = full
@@ -162,6 +181,32 @@ class _Writer:
         self.done("stage")
         full.added = added
         return full, tuple(self.passes)
+
+    def part_banks(self) -> None:
+        """Rows of what is read across its rows by vectors are an odd number of banks' words long, so that neighbours are in
+        different banks."""
+        memory = self.machine.memory(self.pad)
+        if memory.banks == 1:
+            return
+        for name in self.m.stored:
+            for stage in self.s.state.stages_of(name):
+                for t in _read_across(stage):
+                    fs = self.s.state.funcs.get(t.name)
+                    if fs is None or fs.memory != self.pad or fs.pads or fs.layout is not None or not fs.func.rank:
+                        continue
+                    words = max(1, memory.bank_bytes // fs.func.dtypes[0].bytes)
+                    n = -(-self.columns(t) // words)
+                    if n > 1 and n % 2 == 0:
+                        with suppress(ScheduleError):
+                            self.s[t.name].pad(fs.func.args[-1].attr, (n + 1) * words)
+
+    def columns(self, f: Func) -> int:
+        """The extent of the last axis of what is stored of a Func in a tile."""
+        source = self.copied.get(f.name)
+        if source is None:
+            return self.sizes_of(f.name)[-1]
+        widths = {a: self.t.width(a, n) for a, n in self.r.along.items()}
+        return int(self.r.shape(source.tensor, source.box, widths)[-1])
 
     def sizes_of(self, name: str) -> tuple[int, ...]:
         f = next(f for f in self.r.boxes if f.name == name)
@@ -234,11 +279,10 @@ class _Writer:
             s.store_in(f, self.pad)
         for c in copies_of(self.r, self.t, self.left):
             consumers = [s.state.address(k) for k in c.readers]
-            before = set(s.state.funcs)
             at = None if c.at is None else self.loops[c.at]
-            s.cache_read(c.tensor.name, at=at, memory=self.pad, consumers=consumers)
+            made = s.cache_read(c.tensor.name, at=at, memory=self.pad, consumers=consumers).func
+            self.copied[made] = c
             if self.t.ring and c.at is not None:
-                (made,) = set(s.state.funcs) - before
                 with suppress(ScheduleError):
                     s[made].double_buffer()
         if site is not None and not isinstance(m.root, InoutFunc):

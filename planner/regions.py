@@ -20,6 +20,7 @@ from tilewright.planner.online import Group, find_group
 
 _LAUNCH = 2000.0  # cycles that a region takes besides its work: a call, threads that start, caches that warm up
 _SLACK = 1.02  # what the model does not tell apart: then fewer regions are better
+_STAGED = 1.15  # where engines copy, which takes no cycles meanwhile: what may be given in all to store less in main memory
 _START = 50.0  # cycles that a member takes for each tile besides its work: loops that begin and end
 _WIDTHS = (448, 224, 112, 56, 28, 16, 8, 4, 2, 1)
 _BLOCKS = (512, 256, 128, 64, 32, 16)
@@ -68,16 +69,19 @@ def form_regions(g: Graph, model: Model, budget: Budget | None = None) -> tuple[
     budget = budget or Budget(model.goal)
     where: dict[Func, Func] = {}  # the root of the region that a Func is in
     regions: dict[Func, Region] = {}
+    least: dict[Func, float] = {}  # what a region's Funcs take in the fastest regions that were seen
     for f in reversed(g.kept):
         alone = _best(g, model, (f,), budget)
         into = {where[r] for r in g.readers(f)}
         if len(into) == 1 and f not in g.results:
             (root,) = into
             joined = _best(g, model, (f, *regions[root].members), budget)
-            if joined.cycles < _SLACK * (alone.cycles + regions[root].cycles):
-                regions[root], where[f] = joined, root
+            apart = alone.cycles + least[root]
+            limit = _STAGED * apart if model.staged else _SLACK * (alone.cycles + regions[root].cycles)
+            if joined.cycles < limit:
+                regions[root], where[f], least[root] = joined, root, min(joined.cycles, apart)
                 continue
-        regions[f], where[f] = alone, f
+        regions[f], where[f], least[f] = alone, f, alone.cycles
     return tuple(regions[f] for f in g.kept if f in regions)
 
 

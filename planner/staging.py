@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tilewright.codegen.accounts.prepared import registers_of
+from tilewright.codegen.operations import operations
 from tilewright.hw import Account, Footprint, Machine, SimulationError, footprints
+from tilewright.lang.contract import contract
 from tilewright.lang.errors import BoundsError, ScheduleError, user_location
 from tilewright.lang.extern_stage import of_definition
 from tilewright.lang.func import Func, InoutFunc
@@ -81,7 +83,9 @@ def stage(
     written = accounted = 0
     excess, legal = 1.0, False
     for e, t in _candidates(space, goal, budget):
-        if e.peak * excess > space.pad.capacity or accounted == _ACCOUNTED or written == _WRITTEN:
+        if accounted == _ACCOUNTED or written == _WRITTEN:
+            break
+        if e.peak * excess > space.pad.capacity:
             continue
         made = write(space, t)
         written, legal = written + 1, legal or made is not None
@@ -141,7 +145,7 @@ def least_cycles(
     """What the model says that a part takes in the scratchpad, at best; infinite where no tile fits."""
     if not stageable(m):
         return sum(computing.values())
-    found = Space(m, sizes, computing, _pad(machine)).ranked(goal, budget, 1)
+    found = Space(m, sizes, computing, _pad(machine)).ranked(goal, budget, 1, rough=True)
     return found[0][0].cycles if found else math.inf
 
 
@@ -213,7 +217,7 @@ def stage_region(
     m = members_of(part, members, group)
     key = "staged", part.pipeline.digest, m.stored, m.group
     if key not in g.tried:
-        g.tried[key] = stage(m, _sizes(g, part), _computing(g, part), model.machine, model.goal, budget)
+        g.tried[key] = stage(m, _sizes(g, part), _computing(g, part, model), model.machine, model.goal, budget)
     return g.tried[key]
 
 
@@ -223,7 +227,7 @@ def region_cycles(g: Graph, members: Sequence[Func], group: Group | None, model:
     m = members_of(part, members, group)
     key = "least", part.pipeline.digest, m.stored, m.group
     if key not in g.tried:
-        g.tried[key] = least_cycles(m, _sizes(g, part), _computing(g, part), model.machine, model.goal, budget)
+        g.tried[key] = least_cycles(m, _sizes(g, part), _computing(g, part, model), model.machine, model.goal, budget)
     return g.tried[key]
 
 
@@ -232,9 +236,18 @@ def _sizes(g: Graph, part: Part) -> dict[str, int]:
     return {**g.sizes, **{own: g.sizes[whole] for own, whole in part.names.items() if whole in g.sizes}}  # type: ignore[dict-item]
 
 
-def _computing(g: Graph, part: Part) -> dict[str, float]:
+def _computing(g: Graph, part: Part, model: Model) -> dict[str, float]:
+    """Cycles of each Func of a part, counted as accounts count: a mathematical function is one operation."""
     names = {whole: own for own, whole in part.names.items()}
-    return {names[f.name]: c for f, c in g.computing.items() if f.name in names}
+    found = {}
+    for f, w in g.works.items():
+        if f.name in names:
+            pairs = zip(f.definitions, w.points, strict=True)
+            found[names[f.name]] = sum(
+                points * model.computing({(kind, name): float(n) for kind, name, n in operations(contract(d.values))})
+                for d, points in pairs
+            )
+    return found
 
 
 __all__ = [

@@ -19,7 +19,7 @@ from tilewright.hw import Dma, Machine, Memory
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.tensors import Tensor
 from tilewright.lang.values import Env
-from tilewright.planner.boxes import BLOCKS, Axis, Reach, reach
+from tilewright.planner.boxes import BLOCKS, Axis, Reach, axes_of, reach
 from tilewright.planner.budget import Budget
 from tilewright.planner.goal import Goal
 from tilewright.planner.pads import Members, Tiling, copies_of, levels
@@ -29,6 +29,7 @@ Numbers = Any  # an integer or float of NumPy, or an array of them: of one way, 
 
 _COMBINATIONS = 20_000  # ways to cut a part that are looked at, before the choice of widths gets coarser
 _LEAST_BLOCK = 8  # points of a reduction between two copies
+_BLOCKED = 2  # reductions that go in blocks of their own at once
 _GRAIN = 4  # elements of an axis that a core takes together
 _CARRIED = 2.0  # operations on an element that goes from block to block: it is loaded and stored
 _REPAIRED = 8.0  # the same where it is repaired too
@@ -116,12 +117,13 @@ class Way:
         blocks = BLOCKS in self.tiling.widths and (at == BLOCKS or at[0] in (*self.blocked, *self.space.m.group))
         return [*self.tiling.order, *([BLOCKS] if blocks else []), *([at] if at != BLOCKS else [])]
 
-    def figures(self, widths: Mapping[Axis, Numbers], ring: bool) -> Figures:
-        """Cycles and bytes for widths along the axes that are cut, numbers or arrays of them."""
-        space, r, pad, slots = self.space, self.space.reach, self.space.pad, 2 if ring else 1
+    def figures(self, widths: Mapping[Axis, Numbers]) -> tuple[Figures, Figures]:
+        """Cycles and bytes for widths along the axes that are cut, numbers or arrays of them: as copies are waited for, and
+        where they run ahead."""
+        space, r, pad = self.space, self.space.reach, self.space.pad
         along = {a: np.minimum(widths[a], n) if a in widths else np.int64(n) for a, n in r.along.items()}
         trips = {a: -(-np.int64(r.along[a]) // w) for a, w in widths.items()}
-        held: dict[Axis | None, Numbers] = {}
+        held: list[dict[Axis | None, Numbers]] = [{}, {}]
         holds: dict[str, Numbers] = {}
         computing: Numbers = np.float64(0)
         copying: Numbers = np.float64(0)
@@ -131,9 +133,10 @@ class Way:
         def times(at: Axis | None) -> Numbers:
             return _product([trips[a] for a in self.around(at)])
 
-        def hold(name: str, at: Axis | None, size: Numbers, copies: int) -> None:
-            taken = pad.aligned(size) * copies
-            held[at] = held.get(at, 0) + taken
+        def hold(name: str, at: Axis | None, size: Numbers, ahead: bool) -> None:
+            taken = pad.aligned(size)
+            held[0][at] = held[0].get(at, 0) + taken
+            held[1][at] = held[1].get(at, 0) + (2 * taken if ahead else taken)
             holds[name] = holds.get(name, 0) + taken
 
         for f in space.stored:
@@ -149,11 +152,11 @@ class Way:
                 each = (_REPAIRED if a == BLOCKS else _CARRIED) * pad.elementwise(f.dtypes[0].name)
                 computing = computing + times(a) * elements * each
             if f is not r.root:
-                hold(f.name, at, elements * _bytes(f), 1)
+                hold(f.name, at, elements * _bytes(f), False)
                 if in_group:  # what it was before, and what it is repaired by
-                    hold(f.name, BLOCKS, 2 * elements * _bytes(f) // np.maximum(1, shape[-1]), 1)
+                    hold(f.name, BLOCKS, 2 * elements * _bytes(f) // np.maximum(1, shape[-1]), False)
             elif site is not None and not isinstance(f, InoutFunc):
-                hold(f.name, at, elements * _bytes(f), slots)
+                hold(f.name, at, elements * _bytes(f), True)
                 traffic = traffic + runs * elements * _bytes(f)
                 copying = copying + runs * pad.copying(shape, whole, _bytes(f))
             else:
@@ -161,15 +164,21 @@ class Way:
         for c in self.copies:
             shape, whole = r.shape(c.tensor, c.box, along), r.extents[c.tensor]
             size = _product(shape) * _bytes(c.tensor)
-            hold(c.tensor.name, c.at, size, slots if c.at is not None else 1)
+            hold(c.tensor.name, c.at, size, c.at is not None)
             traffic = traffic + times(c.at) * size
             copying = copying + times(c.at) * pad.copying(shape, whole, _bytes(c.tensor))
-        peak: Numbers = np.int64(0)
-        for at in (None, *self.tiling.order, *widths):
-            now = held.get(None, 0) + sum(held.get(a, 0) for a in self.around(at))
-            peak = np.maximum(peak, now)
         more, less = np.maximum(computing, copying), np.minimum(computing, copying)
-        return Figures(more + (_EXPOSED if ring else 1.0) * less, traffic, peak, holds)
+        return (
+            Figures(more + less, traffic, self.most(held[0], widths), holds),
+            Figures(more + _EXPOSED * less, traffic, self.most(held[1], widths), holds),
+        )
+
+    def most(self, held: Mapping[Axis | None, Numbers], axes: Iterable[Axis]) -> Numbers:
+        """The most that lives at once, of what is held at each loop."""
+        peak: Numbers = np.int64(0)
+        for at in (None, *axes):
+            peak = np.maximum(peak, held.get(None, 0) + sum(held.get(a, 0) for a in self.around(at)))
+        return peak
 
 
 @dataclass(frozen=True)
@@ -192,6 +201,12 @@ class Space:
         # what data say the elements of, and does not fit as a whole beside the rest, stays in main memory
         self.left = frozenset(t for t in self.reach.scattered if self.size(t) > pad.capacity / 4)
 
+    @cached_property
+    def _blocked(self) -> frozenset[Axis]:
+        """Reduction variables in whose blocks something is copied, or computed: other blocks would save nothing."""
+        moved = [axes_of(r.box) for r in self.reach.reads if r.reader.name in self.m.stored]
+        return frozenset(a for axes in moved for a in axes if isinstance(a, tuple) and a[0] in self.m.stored)
+
     def size(self, t: Tensor) -> int:
         return math.prod(self.reach.extents[t]) * _bytes(t)
 
@@ -210,7 +225,7 @@ class Space:
         cut: dict[Axis, list[int]] = {}
         for a, n in self.reach.along.items():
             if a == BLOCKS or isinstance(a, tuple):
-                own = a == BLOCKS or a[0] in self.m.stored  # what is inlined has no blocks of its own
+                own = a == BLOCKS or a in self._blocked
                 cut[a] = [n, *(w for w in reversed(_WIDTHS) if own and _LEAST_BLOCK <= w < n)]
             else:
                 fixed = isinstance(self.m.root, InoutFunc)
@@ -220,29 +235,32 @@ class Space:
             cut[longest] = [cut[longest][0], *cut[longest][2::2]] if len(cut[longest]) > 2 else cut[longest][:1]
         return cut
 
-    def ways(self) -> Iterator[tuple[Way, dict[Axis, np.ndarray]]]:
-        """The ways to cut the part, each with all of its widths."""
-        choices = self.widths()
-        axes = list(choices)
-        for chosen in itertools.product(*([False, True] if len(c) > 1 else [False] for c in choices.values())):
-            cut = {a: choices[a][1:] for a, yes in zip(axes, chosen, strict=True) if yes}
-            outer = [a for a in cut if isinstance(a, int)]
-            if not outer and self.reach.extents[self.reach.root]:
-                outer, cut = [0], {0: [max(1, self.reach.along[0])], **cut}  # one tile
-            grid = np.meshgrid(*(np.array(w, np.int64) for w in cut.values()), indexing="ij")
-            widths = {a: w.reshape(-1) for a, w in zip(cut, grid, strict=True)}
-            for order in _orders(outer):
-                yield Way(self, order, cut), widths
+    def ways(self, rough: bool = False) -> Iterator[tuple[Way, dict[Axis, np.ndarray]]]:
+        """The ways to cut the part, each with all of its widths; `rough`: in one order, with one reduction in blocks."""
+        choices = {a: c for a, c in self.widths().items() if len(c) > 1}
+        blocks = [a for a in choices if isinstance(a, tuple)]
+        outer = [a for a in choices if isinstance(a, int)]
+        for some in (x for n in range(len(outer) + 1) for x in itertools.combinations(outer, n)):
+            for ahead in ((), (BLOCKS,)) if BLOCKS in choices else ((),):
+                for n in range(2 if rough else _BLOCKED + 1):
+                    for reduced in itertools.combinations(blocks, n):
+                        cut = {a: choices[a][1:] for a in (*some, *ahead, *reduced)}
+                        axes = list(some)
+                        if not axes and self.reach.extents[self.reach.root]:
+                            axes, cut = [0], {0: [max(1, self.reach.along[0])], **cut}  # one tile
+                        grid = np.meshgrid(*(np.array(w, np.int64) for w in cut.values()), indexing="ij")
+                        widths = {a: w.reshape(-1) for a, w in zip(cut, grid, strict=True)}
+                        for order in itertools.islice(_orders(axes), 1 if rough else None):
+                            yield Way(self, order, cut), widths
 
-    def ranked(self, goal: Goal, budget: Budget, most: int) -> list[tuple[Estimate, Tiling]]:
+    def ranked(self, goal: Goal, budget: Budget, most: int, rough: bool = False) -> list[tuple[Estimate, Tiling]]:
         """The ways that fit by the model, best first; of equals the one with fewer and wider cuts."""
         found: list[tuple[tuple, Way, dict[Axis, int], bool]] = []
-        for way, widths in self.ways():
+        for way, widths in self.ways(rough):
             number = max((len(w) for w in widths.values()), default=1)
             if not budget.spend("staging") and found:
                 break
-            for ring in (False, True):
-                f = way.figures(widths, ring)
+            for ring, f in zip((False, True), way.figures(widths), strict=True):
                 cycles, traffic, peak = (np.broadcast_to(x, number) for x in (f.cycles, f.traffic, f.peak))
                 keys = {"latency": (cycles, traffic), "traffic": (traffic, cycles)}.get(goal.objective, (peak, cycles))
                 best = np.lexsort((keys[1], keys[0]))
@@ -260,7 +278,7 @@ class Space:
         return out[:most]
 
     def one(self, way: Way, widths: dict[Axis, int], ring: bool) -> tuple[Estimate, Tiling]:
-        f = way.figures({a: np.int64(w) for a, w in widths.items()}, ring)
+        f = way.figures({a: np.int64(w) for a, w in widths.items()})[ring]
         holds = {n: int(x) for n, x in f.holds.items()}
         return Estimate(float(f.cycles), float(f.traffic), int(f.peak), holds), Tiling(way.tiling.order, widths, ring)
 
@@ -271,7 +289,7 @@ class Space:
         """The way that takes least of the scratchpad."""
         best: tuple[int, Way, dict[Axis, int]] | None = None
         for way, widths in self.ways():
-            peak = np.atleast_1d(way.figures(widths, False).peak)
+            peak = np.atleast_1d(way.figures(widths)[0].peak)
             k = int(np.argmin(peak))
             if best is None or peak[k] < best[0]:
                 best = int(peak[k]), way, {a: int(w[k]) for a, w in widths.items()}
