@@ -30,7 +30,8 @@ _LAUNCH = 2000.0  # cycles that an operation takes besides its work when it runs
 class StepFigures:
     """One step. `funcs` are all that it computes, `inlined` and `tiled` those of them that it never stores whole.
 
-    `read` and `written` are bytes, of each element from outside once; `computing` and `moving` cycles of the arithmetic and
+    `read` and `written` are bytes, of each element from outside once (where a step has an account, those of main memory
+    in it); `computing` and `moving` cycles of the arithmetic and
     of these bytes from where they fit; `cycles` is what the planner thought that the region takes, tiles that read again
     included. `peak` and `ridge` are the machine's for this mix of operations: operations a cycle at most, and the operations
     a byte of main memory from which on the arithmetic is the limit. `kernel` numbers the kernels: equal ones are one.
@@ -85,7 +86,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class Totals:
-    """A plan as a whole. `stored` of the `funcs` pass through memory whole; `computing` are the cycles of the arithmetic."""
+    """A plan as a whole. `stored` of the `funcs` pass through memory whole; `computing` are the cycles of the arithmetic;
+    `conversions` is how often a tensor is brought into another layout."""
 
     funcs: int
     stored: int
@@ -97,6 +99,7 @@ class Totals:
     computing: float
     cycles: float
     memory: Memory
+    conversions: int = 0
 
     @property
     def fusion_rate(self) -> float:
@@ -156,12 +159,13 @@ def metrics_of(plan: Plan) -> Metrics:
     model, p = Model(plan.machine, plan.goal), plan.pipeline
     works = measure(p, plan.sizes)
     steps = _steps(plan, works, model)
-    memory = _arrays(p, plan.sizes)
+    memory = _arrays(p, plan.sizes, plan.weights)
     stored = {b.func for s in plan.steps for b in s.part.outputs}
     stored |= {s.region.root for s in plan.steps if isinstance(s.region.root, InoutFunc)}
     totals = _totals(
-        len(works), len(stored), len({s.kernel for s in steps}), steps, _with(memory, plan.places(plan.sizes).size)
-    )
+        len(works), len(stored), len({s.kernel for s in steps}), steps, _with(memory, plan.places(plan.sizes).size),
+        len(plan.layouts.chosen.conversions),
+    )  # fmt: skip
     naive = _naive(p, works, model, memory, plan.sizes)
     roofs = {x.name: x.bandwidth for x in model.levels}
     return Metrics(
@@ -169,13 +173,15 @@ def metrics_of(plan: Plan) -> Metrics:
     )
 
 
-def _totals(funcs: int, stored: int, kernels: int, steps: tuple[StepFigures, ...], memory: Memory) -> Totals:
+def _totals(
+    funcs: int, stored: int, kernels: int, steps: tuple[StepFigures, ...], memory: Memory, conversions: int = 0
+) -> Totals:
     def total(name: str) -> float:
         return sum(getattr(s, name) for s in steps)
 
     return Totals(
         funcs, stored, len(steps), kernels, int(total("read")), int(total("written")), total("flops"),
-        total("computing"), total("cycles"), memory,
+        total("computing"), total("cycles"), memory, conversions,
     )  # fmt: skip
 
 
@@ -207,14 +213,24 @@ def _figures(s: Step, kernel: int, funcs: list[Func], works: Mapping[Func, Work]
     written = t.written + sum(_updated(works[f]) for f in funcs if isinstance(f, InoutFunc))
     made = _made(s.name, kernel, Traffic(t.operations, t.read, written), _sources(works, funcs), model)
     stored = {*results, s.region.root}
+    made |= _accounted(s)
     return StepFigures(
         **made | {
             "funcs": tuple(f.name for f in funcs),
             "inlined": tuple(f.name for f in funcs if f not in members and f not in stored),
             "tiled": tuple(f.name for f in funcs if f in members and f not in stored),
-            "cycles": s.region.cycles,
         }
     )  # fmt: skip
+
+
+def _accounted(s: Step) -> dict[str, float]:
+    """What the planner thinks that a step takes: by its account where there is one, which knows what tiles read again."""
+    account = s.staged.account if s.staged is not None else None
+    if account is None or account.time is None:
+        return {"cycles": s.region.cycles}
+    assert s.schedule.machine is not None
+    main = account.of(s.schedule.machine.main.name)
+    return {"cycles": account.time.cycles, "read": main.bytes_read, "written": main.bytes_written}
 
 
 def _updated(w: Work) -> int:
@@ -270,8 +286,8 @@ def _naive(p: Pipeline, works: Mapping[Func, Work], model: Model, memory: Memory
 # Memory -----------------------------------------------------------------------------------------------------------
 
 
-def _arrays(p: Pipeline, sizes: Env) -> Memory:
-    """The bytes of what a call is given and gives; without buffers."""
+def _arrays(p: Pipeline, sizes: Env, weights: tuple[str, ...]) -> Memory:
+    """The bytes of what a call is given and gives, without buffers. Where no weights are named, inputs of one shape are."""
     fixed = given = caches = 0
     for q in p.params:
         if isinstance(q, ScalarParam):
@@ -279,7 +295,7 @@ def _arrays(p: Pipeline, sizes: Env) -> Memory:
         a = array_of(q)
         if isinstance(q, InoutFunc):
             caches += _bytes_of(a, sizes)
-        elif all(e.op == "const" for e in a.extents):
+        elif a.name in weights if weights else all(e.op == "const" for e in a.extents):
             fixed += _bytes_of(a, sizes)
         else:
             given += _bytes_of(a, sizes)

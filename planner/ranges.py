@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
-from tilewright.hw import Machine
+from tilewright.hw import CapacityError, Machine, SimulationError
 from tilewright.lang.binding import bind_scalars, check_all_sizes, check_regions, index_scalars
 from tilewright.lang.errors import ArgumentError, TilewrightError, user_location
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.values import Env, index_values
 from tilewright.planner.errors import PlanError
 from tilewright.planner.goal import Goal, Point, Range, ValidFor
-from tilewright.planner.graph import make_graph
+from tilewright.planner.graph import Graph, make_graph
 from tilewright.planner.model import Model
 from tilewright.planner.plan import Plan, make_plan
 from tilewright.planner.regions import fits, recosted
@@ -97,30 +98,58 @@ def plan_ranges(
         return replace(make_plan(p, machine, points[0], goal, weights), valid_for=ValidFor(dict(ranges)))
     each = replace(goal, budget_s=goal.budget_s / len(points))
     candidates = [make_plan(p, machine, at, each, weights) for at in points]
-    costs = [[_cost_at(plan, at) for at in points] for plan in candidates]
+    compare = _Comparison(Model(machine, goal))
+    costs = [[compare.cost(plan, at) for at in points] for plan in candidates]
     best = [min(c[k][0] for c in costs) for k in range(len(points))]
 
     def rank(k: int) -> tuple[int, float, int]:
         tight = sum(bool(names) for _, names in costs[k])
-        return tight, sum(c / max(1.0, b) for (c, _), b in zip(costs[k], best, strict=True)), k
+        return tight, sum(_ratio(c, b) for (c, _), b in zip(costs[k], best, strict=True)), k
 
     chosen = min(range(len(points)), key=rank)
     seen = tuple(
-        Point(at, c, c / max(1.0, b), tight) for at, (c, tight), b in zip(points, costs[chosen], best, strict=True)
+        Point(at, c, _ratio(c, b), tight) for at, (c, tight), b in zip(points, costs[chosen], best, strict=True)
     )
     late = any(c.late for c in candidates)
     return replace(candidates[chosen], goal=goal, valid_for=ValidFor(dict(ranges), seen), late=late)
 
 
-def _cost_at(plan: Plan, sizes: Env) -> tuple[float, tuple[str, ...]]:
-    """What the regions of a plan take at other sizes than those that it was made for, and those of which tiles do not fit
-    there."""
-    model = Model(plan.machine, plan.goal)
-    kept = {f for s in plan.steps for f in s.region.members}
-    inlined = tuple(f for f in plan.pipeline.funcs if f not in kept)
-    g = make_graph(plan.pipeline, sizes, model, inlined)
-    regions = [recosted(g, model, s.region) for s in plan.steps]
-    return sum(r.cycles for r in regions), tuple(r.root.name for r in regions if not fits(g, model, r))
+def _ratio(cost: float, best: float) -> float:
+    return 1.0 if cost == best else cost / max(1.0, best)
+
+
+class _Comparison:
+    """What plans take at sizes that they were not made for; graphs of the same sizes are made once."""
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.graphs: dict[tuple, Graph] = {}
+
+    def cost(self, plan: Plan, sizes: Env) -> tuple[float, tuple[str, ...]]:
+        """What the steps of a plan take, and those of which tiles do not fit: where tiles are staged in a scratchpad by
+        their accounts (more than any time, where they do not fit), otherwise by the model of regions."""
+        if self.model.staged:
+            with suppress(SimulationError):  # where loops go by data there are no accounts
+                return self._accounted(plan, sizes)
+        g = self._graph(plan, sizes)
+        regions = [recosted(g, self.model, s.region) for s in plan.steps]
+        tight = () if self.model.staged else tuple(r.root.name for r in regions if not fits(g, self.model, r))
+        return sum(r.cycles for r in regions), tight
+
+    def _accounted(self, plan: Plan, sizes: Env) -> tuple[float, tuple[str, ...]]:
+        try:
+            found = plan.account(sizes)
+        except CapacityError:
+            return math.inf, tuple(s.name for s in plan.steps if s.staged is not None)
+        return (math.inf if found.cycles is None else found.cycles), ()
+
+    def _graph(self, plan: Plan, sizes: Env) -> Graph:
+        kept = {f for s in plan.steps for f in s.region.members}
+        inlined = tuple(f for f in plan.pipeline.funcs if f not in kept)
+        key = tuple(sizes.items()), inlined
+        if key not in self.graphs:
+            self.graphs[key] = make_graph(plan.pipeline, sizes, self.model, inlined)
+        return self.graphs[key]
 
 
 __all__ = ["plan_ranges", "points_of", "read_sizes"]

@@ -55,7 +55,7 @@ def totals_data(t: Totals) -> dict[str, Any]:
 def _step(plan: Plan, s: Step, f: StepFigures) -> dict[str, Any]:
     return {
         "name": s.name, "kernel": f.kernel, "funcs": list(f.funcs), "tiled": list(f.tiled), "inlined": list(f.inlined),
-        "tile": tile_data(s.region),
+        "tile": tile_data(s),
         "inputs": [x.name for x in s.part.inputs],
         "outputs": [b.name for b in s.part.outputs],
         "updates": [x.name for x in s.part.inputs if isinstance(x, InoutFunc) and _updates(s, x)],

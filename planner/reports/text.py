@@ -100,7 +100,7 @@ _HEAD = ("operations", "bytes", "op/byte", "limit", "cycles")
 
 def _steps(plan: Plan) -> Table:
     rows = [
-        (str(k), cut(s.name, _NAME), str(len(f.funcs)), tile_words(s.region), str(f.kernel), *step_cells(f))
+        (str(k), cut(s.name, _NAME), str(len(f.funcs)), tile_words(s), str(f.kernel), *step_cells(f))
         for k, (s, f) in enumerate(zip(plan.steps, plan.metrics.steps, strict=True))
     ]
     return table("", ("step", "region of", "Funcs", "tile", "kernel", *_HEAD), rows, left=4)
@@ -119,7 +119,7 @@ def _kernels(plan: Plan) -> Table:
                 str(number),
                 cut(s.name, _NAME),
                 str(len(f.funcs)),
-                tile_words(s.region),
+                tile_words(s),
                 str(len(found)),
                 *cells,
                 count(total),

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilewright.hw import humane
-from tilewright.planner.plan import Plan
+from tilewright.planner.boxes import BLOCKS
+from tilewright.planner.plan import Plan, Step
 from tilewright.planner.regions import Region
 
 
@@ -18,28 +19,37 @@ def title(plan: Plan) -> str:
     return f"{plan.pipeline.name} on {plan.machine.name}{f', {said}' if said else ''}, for {plan.goal.objective}{phase}"
 
 
-def tile_words(region: Region) -> str:
-    """How the root of a region is cut: `h alone, i by 112, k in blocks of 512`."""
-    return tile_text(tile_data(region))
+def tile_words(step: Step) -> str:
+    """How a step is cut: `h alone, i by 112, k in blocks of 512`."""
+    return tile_text(tile_data(step))
 
 
 def tile_text(tile: Mapping[str, Any]) -> str:
-    """How the root of a region is cut: `h alone, i by 112, k in blocks of 512`."""
-    parts = [f"{', '.join(tile['alone'])} alone"] if tile["alone"] else []
-    if tile["axis"] is not None:
-        parts.append(f"{tile['axis']} by {tile['width']}")
+    """The same of a tile as data."""
+    parts = [f"{axis} alone" if width == 1 else f"{axis} by {width}" for axis, width in tile["cuts"]]
     if tile["block"]:
         parts.append(f"{tile['over']} in blocks of {tile['block']}")
+    if tile["ahead"]:
+        parts.append("copies run ahead")
     return ", ".join(parts) or "whole"
 
 
-def tile_data(region: Region) -> dict[str, Any]:
-    """How the root of a region is cut, by the names of its axes."""
-    tile, names = region.tile, axis_names(region)
-    return {
-        "alone": names[: tile.alone], "axis": None if tile.axis is None else names[tile.axis], "width": tile.width,
-        "block": tile.block, "over": region.group.over if region.group is not None and tile.block else None,
-    }  # fmt: skip
+def tile_data(step: Step) -> dict[str, Any]:
+    """How a step is cut: axes of its root, and reductions, with the width of their parts (outermost first); the blocks of
+    dependent reductions; and whether copies run ahead."""
+    region, names = step.region, axis_names(step.region)
+    over = None if region.group is None else region.group.over
+    if step.staged is None:
+        tile = region.tile
+        cuts = [[n, 1] for n in names[: tile.alone]]
+        if tile.axis is not None:
+            cuts.append([names[tile.axis], tile.width])
+        return {"cuts": cuts, "block": tile.block, "over": over if tile.block else None, "ahead": False}
+    tiling = step.staged.tiling
+    widths = {} if tiling is None else tiling.widths
+    cuts = [[names[a] if isinstance(a, int) else f"{a[0]}.{a[2]}", w] for a, w in widths.items() if a != BLOCKS]
+    block = widths.get(BLOCKS, 0)
+    return {"cuts": cuts, "block": block, "over": over if block else None, "ahead": tiling is not None and tiling.ring}
 
 
 def axis_names(region: Region) -> list[str]:
