@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.lang import ir
+from tilewright.lang import ir, simplify
 from tilewright.lang.extern_stage import of_definition
 from tilewright.schedule.inline import effective
 from tilewright.schedule.state import SHIFT, Split, State
@@ -13,13 +13,11 @@ def obstacle(state: State, source: str, target: str) -> str | None:
     """Why the output `target` may not lie on the array `source`, which is read for more than the same element of it.
 
     None where it may: one stage, a pure definition without shifted tails (they compute some points twice), reads it,
-    right into the output, at the index that it writes.
+    right into the output, at the place that it writes.
     """
     outputs = [o for o in state.pipeline.outputs if f"out.{o.name}" == target]
     if len(outputs) != 1:
         return "several results lie there"
-    if any(s.op != "const" or s.attr for s in outputs[0].starts):
-        return f"{target.removeprefix('out.')} is returned from another element on than the first"
     f = outputs[0].func
     if state.given.get(source) != state.given.get(f.name):
         return "the two are in different layouts"
@@ -38,8 +36,11 @@ def obstacle(state: State, source: str, target: str) -> str | None:
             return f"a tail of {address} shifts and computes elements again (tail guard does not)"
         if of_definition(body) is not None:
             return f"{address} is computed by a function of the user's"
-        other = next((n for n in loads if n.args != body.lhs), None)
+        place = tuple(simplify.sub(i, s) for i, s in zip(body.lhs, outputs[0].starts, strict=True))
+        other = next((n for n in loads if n.args != place), None)
         if other is not None:
             read, written = (", ".join(map(write, i)) for i in (other.args, body.lhs))
-            return f"{address} reads {source}[{read}] for {f.name}[{written}]"
+            first = ", ".join(map(write, outputs[0].starts))
+            moved = "" if place == body.lhs else f", and the output starts at {f.name}[{first}]"
+            return f"{address} reads {source}[{read}] for {f.name}[{written}]{moved}"
     return None
