@@ -21,10 +21,11 @@ from tilewright.lang.func import Func
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.tensors import Array, Tensor
 from tilewright.lang.values import index_values
+from tilewright.planner.cost import BLOCKS
 from tilewright.planner.cut import Part
 from tilewright.planner.graph import Graph
 from tilewright.planner.model import Model
-from tilewright.planner.regions import BLOCKS, Region
+from tilewright.planner.regions import Region
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.layout import IndexMap, identity_map
 from tilewright.schedule.schedule import Schedule
@@ -179,10 +180,7 @@ class _Reader:
 
     def _times(self, runs: Iterable[int]) -> int:
         tile, extents = self.region.tile, self.g.works[self.region.root].extents
-        parts = {a: extents[a] for a in range(tile.alone)}
-        if tile.axis is not None:
-            parts[tile.axis] = -(-extents[tile.axis] // max(1, tile.width))
-        return math.prod(n for a, n in parts.items() if a not in runs and a != BLOCKS)
+        return math.prod(n for a, n in tile.parts(extents).items() if a not in runs and a != BLOCKS)
 
     def _points(self, name: str, body: Body) -> float:
         """How often a definition is evaluated. What a directive made (partial results) stands for a member's reduction."""
@@ -296,8 +294,7 @@ class _Reader:
 
     def _aligned(self, run: int, tile: int) -> bool:
         """Whether tiles of the loops begin where blocks of a layout do."""
-        width = self.region.tile.width
-        return tile % run == 0 and (self.region.tile.axis is None or width <= 1 or width % run == 0)
+        return tile % run == 0 and all(w <= 1 or w % run == 0 for _, w in self.region.tile.cuts)
 
     def _contiguous(self, own: str, indices: tuple[Node, ...], loops: _Loops, loop: str) -> bool:
         (u,) = loops.over[loop] if len(loops.over[loop]) == 1 else (None,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,15 +33,19 @@ class Work:
     """What a Func takes when it is computed once, over the region that the pipeline needs of it.
 
     `points` are those of each definition (the pure one, then the updates), and `operations` those of all of them, with
-    functions (exp and the like) written out; points that a condition on data rules out are counted. `reads` and `bytes`
+    functions (exp and the like) written out; points that a condition on data rules out are counted. `loads` are bytes that
+    are loaded of a tensor one after the other along the last axis: "row" where they lie so (of pure definitions, as sums
+    keep their operands in registers), "spaced" where they lie apart at one distance, "scattered" else. `reads` and `bytes`
     are of each element once: of every tensor that it reads (its own values aside), and of itself.
     """
 
     func: Func
+    region: Box
     extents: tuple[int, ...]
     bytes: int
     points: tuple[float, ...]
     operations: Operations
+    loads: Mapping[tuple[Tensor, str], float]
     reads: Mapping[Tensor, int]
 
     @property
@@ -58,12 +62,15 @@ def measure(p: Pipeline, sizes: Env) -> dict[Func, Work]:
 def _work(f: Func, region: Box, sizes: Env, memo: dict[Node, int]) -> Work:
     done: dict[tuple[str, str], float] = {}
     found: dict[Tensor, list[Box]] = {}
+    loads: dict[tuple[Tensor, str], float] = {}
     run = []
     for d in f.definitions:
         env = domain(d, region)
         points = math.prod(map(len, _ranges(env.values(), sizes, memo))) * _share(d, env, sizes, memo)
         for kind, name, times in operations(expand(contract(d.values), True)):
             done[kind, name] = done.get((kind, name), 0.0) + times * points
+        for t, kind, width in _loads(d):
+            loads[t, kind] = loads.get((t, kind), 0.0) + width * points
         run.append(points)
         for r in reads(d, env):
             if r.tensor is not f:
@@ -71,7 +78,36 @@ def _work(f: Func, region: Box, sizes: Env, memo: dict[Node, int]) -> Work:
     extents = tuple(map(len, _ranges(region, sizes, memo)))
     width = sum(t.bytes for t in f.dtypes)
     moved = {t: _bytes(t, hull(boxes), sizes, memo) for t, boxes in found.items()}
-    return Work(f, extents, math.prod(extents) * width, tuple(run), done, moved)
+    return Work(f, region, extents, math.prod(extents) * width, tuple(run), done, loads, moved)
+
+
+def _loads(d: Definition) -> Iterator[tuple[Tensor, str, int]]:
+    """The loads of one point that differ along the last axis, by how they lie along it, with their bytes."""
+    along = d.lhs[-1] if d.lhs else None
+    if along is None or along.op != "var":
+        return
+    for n in ir.leaves(d.values, "load"):
+        index = next((k for k in range(len(n.args) - 1, -1, -1) if along in ir.leaves((n.args[k],), "var")), None)
+        if index is None:
+            continue
+        kind = _spacing(n.args[index], along)
+        if kind == "row" and d.rdom is None and index == len(n.args) - 1:
+            yield n.attr[0], "row", n.dtype.bytes
+        elif kind != "row" and index == len(n.args) - 1:
+            yield n.attr[0], kind, n.dtype.bytes
+
+
+def _spacing(i: Node, along: Node) -> str:
+    """How an index moves with a variable: by one ("row"; at the edges it may stand still), by a number ("spaced"), or not
+    evenly."""
+    if i is along or along not in ir.leaves((i,), "var"):
+        return "row"
+    if i.op == "select" and i.args[0].op == "likely":
+        return _spacing(i.args[1], along)  # the middle, of which loops are parted
+    kinds = {_spacing(a, along) for a in i.args}
+    if i.op in ("add", "sub", "min", "max", "cast", "assume", "clamp", "neg") and len(kinds - {"row"}) <= 1:
+        return next(iter(kinds - {"row"}), "row")
+    return "spaced" if i.op == "mul" and kinds <= {"row", "spaced"} else "scattered"
 
 
 def _ranges(box: Iterable[Interval], sizes: Env, memo: dict[Node, int]) -> list[range]:

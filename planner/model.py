@@ -11,7 +11,9 @@ from tilewright.hw import Machine
 from tilewright.planner.goal import Goal
 from tilewright.planner.measure import Operations
 
-_SHARE = 0.5  # of a cache that a working set may take, so that what else passes through leaves it there
+_SHARE = 0.6  # of a cache that a working set may take, so that what else passes through leaves it there
+# How many times as long loads take as those of rows: two vectors and a shuffle; an element at a time.
+_SPACING = {"row": 1.0, "spaced": 4.0, "scattered": 16.0}
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class Model:
     def computing(self, done: Operations) -> float:
         """Cycles of operations at the machine's rates, as heavy as it says that their classes are."""
         return sum(n * self._cost(kind, name) for (kind, name), n in done.items())
+
+    def loading(self, size: float, kind: str) -> float:
+        """Cycles to load bytes of the innermost level into vectors, by how they lie (see Work.loads). Scratchpads
+        have no lines: what loads take is in their accounts."""
+        return 0.0 if self.staged else size * _SPACING[kind] / self.levels[0].bandwidth
 
     def _cost(self, kind: str, name: str) -> float:
         return self._costs.get((kind, name)) or self._costs.setdefault((kind, name), self._cost_of(kind, name))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.planner.cost import BLOCKS, Tile
 from tilewright.planner.cut import Part, cut
 from tilewright.planner.given import PLAIN, Given
 from tilewright.planner.graph import Graph
-from tilewright.planner.regions import BLOCKS, Region, Tile
+from tilewright.planner.regions import Region
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import Key
@@ -39,9 +40,9 @@ def schedule_region(g: Graph, region: Region, part: Part, given: Given = PLAIN) 
             s[f].compute_root()
         passes.append(("fuse", len(s)))
         return _completed(s, single, given, passes)
-    key, site = _cut_root(s, members[-1], region.tile)
+    key, loops = _cut_root(s, members[-1], region.tile)
     passes.append(("tile", len(s)))
-    sites = dict.fromkeys(members[:-1], site)
+    sites = {names[f.name]: loops[region.depths[f] - 1] for f in region.members[:-1]}
     if region.group is not None:
         group = [names[f.name] for f in region.group.members]
         for f in reversed(members[members.index(group[-1]) : -1]):
@@ -86,22 +87,21 @@ def _completed(
     return full, (*passes, ("default", len(full)))
 
 
-def _cut_root(s: Schedule, root: str, tile: Tile) -> tuple[Key, str]:
-    """Cut the root's loops into tiles; its last stage, and the loop around a tile."""
-    assert tile.axis is not None
+def _cut_root(s: Schedule, root: str, tile: Tile) -> tuple[Key, list[str]]:
+    """Cut the root's loops into tiles; its last stage, and the loops around a tile."""
     stage = s.state.stages_of(root)[-1]
     address = s.state.address(stage.key)
-    variables = [n.attr for n in stage.definition.lhs]
-    own = variables[tile.axis]
-    outer = own
-    if tile.width > 1:
-        outer = f"{own}_s"
-        s[address].split(own, outer, own, tile.width)
-    if tile.axis > tile.alone:
-        loops = [x.name for x in s.state.stages[stage.key].loops]
-        first = [*variables[: tile.alone], outer]
-        s[address].reorder(*first, *(n for n in loops if n not in first))
-    return stage.key, f"{address}.{outer}"
+    outer = []
+    for axis, width in tile.cuts:
+        own = name = stage.definition.lhs[axis].attr
+        if width > 1:
+            name = f"{own}_s"
+            s[address].split(own, name, own, width)
+        outer.append(name)
+    loops = [x.name for x in s.state.stages[stage.key].loops]
+    if loops[: len(outer)] != outer:
+        s[address].reorder(*outer, *(n for n in loops if n not in outer))
+    return stage.key, [f"{address}.{n}" for n in outer]
 
 
 __all__ = ["Passes", "part_of", "schedule_region"]

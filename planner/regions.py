@@ -1,88 +1,118 @@
 """Fusion: which Funcs are computed together, tile by tile, so that what passes between them stays near.
 
 A region has a root, which is stored whole, and members that are computed in tiles of the root. A Func joins the region of
-its readers if the region then takes less time than both apart: traffic is held against what is read or computed once for
-every tile.
+its readers (or each of their regions, which then compute it again) if they then take less time than all apart: traffic is
+held against what is read or computed once for every tile.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.tensors import Tensor
 from tilewright.planner.budget import Budget
+from tilewright.planner.cost import BLOCKS, Cost, Runs, Shapes, Tile, cost, depths, staged_cost, sum_of
 from tilewright.planner.graph import Graph
-from tilewright.planner.model import Level, Model
+from tilewright.planner.meeting import Met, joined
+from tilewright.planner.model import Model
 from tilewright.planner.online import Group, find_group
 
-_LAUNCH = 2000.0  # cycles that a region takes besides its work: a call, threads that start, caches that warm up
-_SLACK = 1.02  # what the model does not tell apart: then fewer regions are better
-_STAGED = 1.15  # where engines copy, which takes no cycles meanwhile: what may be given in all to store less in main memory
-_START = 50.0  # cycles that a member takes for each tile besides its work: loops that begin and end
+# What a region may take of what its parts take. The model does not tell apart what differs by little: then fewer regions
+# are better, as long as loops stay simple; reductions join for a gain, and what is computed more than once for a clear one.
+_SLACK, _GAIN, _CLEAR = 1.02, 1.0, 0.95
+_STAGED = 1.15  # where engines copy, which takes no cycles: what may be given in all to store less in main memory
 _WIDTHS = (448, 224, 112, 56, 28, 16, 8, 4, 2, 1)
+_COPIES = 4  # regions that may compute a Func each
 _BLOCKS = (512, 256, 128, 64, 32, 16)
-
-BLOCKS = -1  # stands among the root's axes for the domain of a group of dependent reductions
-
-Runs = Mapping[int, int]  # axes of the root, and BLOCKS -> those of a tensor that run with them
-
-
-@dataclass(frozen=True)
-class Tile:
-    """How the root is cut: its first `alone` axes an index at a time, and one more, `axis`, in strips of `width`.
-
-    With `block`, dependent reductions go over their domain in blocks of so many points, in one pass (`online`).
-    """
-
-    alone: int = 0
-    axis: int | None = None
-    width: int = 0
-    block: int = 0
-
-    @property
-    def whole(self) -> bool:
-        return not self.alone and self.axis is None
 
 
 @dataclass(frozen=True)
 class Region:
     """Funcs that are computed together. `members` are in order, the root last; `runs` says for each of them, and for each
-    tensor from outside, which of its axes run with which of the root's. `cycles` is what it is thought to take."""
+    tensor from outside, how it runs with the root's axes, and `depths` in how many of the loops around a tile each member
+    is computed. `cost` is what it is thought to take."""
 
     members: tuple[Func, ...]
     runs: Mapping[Tensor, Runs]
     tile: Tile
-    cycles: float
+    depths: Mapping[Func, int]
+    cost: Cost
     group: Group | None = None
 
     @property
     def root(self) -> Func:
         return self.members[-1]
 
+    @property
+    def cycles(self) -> float:
+        return self.cost.cycles
+
 
 def form_regions(g: Graph, model: Model, budget: Budget | None = None) -> tuple[Region, ...]:
-    """The regions of a graph, producers first: every kept Func is in one. A state of the `budget` (by default one of
-    the model's goal) is a tile that is looked at; once it is spent, Funcs stay alone."""
+    """The regions of a graph, producers first: every kept Func is in one, or in several that compute it each.
+
+    A state of the `budget` (by default one of the model's goal) is a tile that is looked at; once it is spent, Funcs stay
+    alone.
+    """
     budget = budget or Budget(model.goal)
-    where: dict[Func, Func] = {}  # the root of the region that a Func is in
+    where: dict[Func, tuple[Func, ...]] = {}  # the roots of the regions that a Func is in
     regions: dict[Func, Region] = {}
-    least: dict[Func, float] = {}  # what a region's Funcs take in the fastest regions that were seen
+    least: dict[Func, float] = {}  # what a region's Funcs cost in the cheapest regions that were seen
     for f in reversed(g.kept):
         alone = _best(g, model, (f,), budget)
-        into = {where[r] for r in g.readers(f)}
-        if len(into) == 1 and f not in g.results:
-            (root,) = into
-            joined = _best(g, model, (f, *regions[root].members), budget)
-            apart = alone.cycles + least[root]
-            limit = _STAGED * apart if model.staged else _SLACK * (alone.cycles + regions[root].cycles)
-            if joined.cycles < limit:
-                regions[root], where[f], least[root] = joined, root, min(joined.cycles, apart)
+        into = tuple(dict.fromkeys(root for r in g.readers(f) for root in where[r]))
+        if 0 < len(into) <= _COPIES and f not in g.results:
+            together = [_best(g, model, (f, *regions[root].members), budget) for root in into]
+            costs, parted = [r.cost.of(model) for r in together], alone.cost.of(model)
+            before = [regions[r].cost.of(model) for r in into]
+            if _joins(model, f, sum(costs), before, [least[r] for r in into], parted):
+                regions.update(zip(into, together, strict=True))
+                least.update({r: min(c, parted + least[r]) for r, c in zip(into, costs, strict=True)})
+                where[f] = into
                 continue
-        regions[f], where[f], least[f] = alone, f, alone.cycles
+        regions[f], where[f], least[f] = alone, (f,), alone.cost.of(model)
+    if model.staged:
+        return tuple(regions[f] for f in g.kept if f in regions)
+    for root in list(regions):
+        _part(g, model, regions, root, budget)
     return tuple(regions[f] for f in g.kept if f in regions)
+
+
+def _joins(model: Model, f: Func, together: float, regions: list[float], least: list[float], alone: float) -> bool:
+    """Whether a Func joins regions for what they then take together."""
+    if model.staged:
+        return len(regions) == 1 and together < _STAGED * (alone + least[0])
+    most = _CLEAR if len(regions) > 1 else _GAIN if f.updates else _SLACK
+    return together < most * (alone + sum(regions))
+
+
+def _part(g: Graph, model: Model, regions: dict[Func, Region], root: Func, budget: Budget) -> None:
+    """Part a region in two, and these again, where that costs less: what joined early may have kept others from a region
+    of their own."""
+    region = regions[root]
+    best, least = None, region.cost.of(model) / _SLACK
+    for f in region.members[:-1]:
+        above = _only_through(g, region.members, f)
+        if len(above) > 1 and not any(f in r.members for x, r in regions.items() if x is not root):
+            first = _best(g, model, above, budget)
+            second = _best(g, model, tuple(x for x in region.members if x not in above), budget)
+            if first.cost.of(model) + second.cost.of(model) < least:
+                best, least = (first, second), first.cost.of(model) + second.cost.of(model)
+    if best is not None:
+        for r in best:
+            regions[r.root] = r
+            _part(g, model, regions, r.root, budget)
+
+
+def _only_through(g: Graph, members: tuple[Func, ...], f: Func) -> tuple[Func, ...]:
+    """The members that the last one reads through `f` alone, and `f`, in order."""
+    found = {f}
+    for x in reversed(members[: members.index(f)]):
+        if all(r in found for r in g.readers(x) if r in members):
+            found.add(x)
+    return tuple(x for x in members if x in found)
 
 
 def recosted(g: Graph, model: Model, region: Region) -> Region:
@@ -90,128 +120,82 @@ def recosted(g: Graph, model: Model, region: Region) -> Region:
 
     Where the tile does not fit, it is thought to take what its members take one by one.
     """
-    group = None if region.group is None else find_group(g, region.members)
-    found = Region(region.members, _runs(g, region.members, group), region.tile, math.inf, group)
-    cycles = _cycles(g, model, found, region.tile)
-    if math.isinf(cycles):
+    shapes = _shapes(g, region.members)[0]
+    found = cost(shapes, model, region.tile)
+    if not found.possible:
         budget = Budget(model.goal)
-        cycles = sum(_best(g, model, (f,), budget).cycles for f in region.members)
-    return replace(found, cycles=cycles)
+        found = sum_of(_best(g, model, (f,), budget).cost for f in region.members)
+    return replace(region, cost=found)
 
 
 def fits(g: Graph, model: Model, region: Region) -> bool:
     """Whether what passes between the members of a region, a tile at a time, stays near at the sizes of this graph."""
-    return math.isfinite(_cycles(g, model, region, region.tile))
+    return cost(_shapes(g, region.members)[0], model, region.tile).possible
+
+
+def _shapes(g: Graph, members: tuple[Func, ...]) -> tuple[Shapes, dict[Tensor, Runs], Group | None]:
+    group = find_group(g, members)
+    runs = _runs(g, members, group)
+    return Shapes.of(g, members, runs, None if group is None else group.domain), runs, group
 
 
 def _best(g: Graph, model: Model, members: tuple[Func, ...], budget: Budget) -> Region:
-    """The region of these Funcs with the tile that makes it fastest, the largest of several. Equal layers are looked at
-    once."""
-    group = find_group(g, members)
-    runs = _runs(g, members, group)
-    found = Region(members, runs, Tile(), math.inf, group)
+    """The region of these Funcs with the tile that costs least, the largest of several. Equal layers are looked at once."""
+    shapes, runs, group = _shapes(g, members)
     if model.staged:
         from tilewright.planner.staging import region_cycles
 
-        return replace(found, cycles=region_cycles(g, members, group, model, budget) + _LAUNCH)
-    key = _outline(g, found)
-    if key not in g.tried:
+        cycles = region_cycles(g, members, group, model, budget)
+        return Region(members, runs, Tile(), {}, staged_cost(shapes, cycles), group)
+    if shapes not in g.tried:
+        best, least = Tile(), Cost.never()
         for k, tile in enumerate(_tiles(g, members, group)):
             if not budget.spend("regions") and (k or len(members) > 1):  # the first tile of a Func alone is the whole
                 break
-            cycles = _cycles(g, model, found, tile)
-            if cycles < found.cycles:
-                found = replace(found, tile=tile, cycles=cycles)
-        g.tried[key] = found.tile, found.cycles
-    tile, cycles = g.tried[key]
-    return replace(found, tile=tile, cycles=cycles, group=group if tile.block else None)
-
-
-def _outline(g: Graph, region: Region) -> tuple:
-    """All that the time of a region goes by."""
-    inside = {f: g.works[f] for f in region.members}
-    tensors = [
-        (t in inside, tuple(runs.items()), inside[t].bytes if t in inside else g.read(t))  # type: ignore[index]
-        for t, runs in region.runs.items()
-    ]
-    works = [(w.extents, g.computing[f]) for f, w in inside.items()]
-    return tuple(works), tuple(tensors), None if region.group is None else region.group.domain
+            found = cost(shapes, model, tile)
+            if found.of(model) < least.of(model):
+                best, least = tile, found
+        g.tried[shapes] = best, least
+    tile, least = g.tried[shapes]
+    at = dict(zip(reversed(members), depths(shapes, tile), strict=False))
+    return Region(members, runs, tile, at, least, group if tile.block else None)
 
 
 def _tiles(g: Graph, members: tuple[Func, ...], group: Group | None) -> Iterator[Tile]:
-    """The ways to cut the root."""
-    extents = g.works[members[-1]].extents
+    """The ways to cut the root: leading axes an index at a time, and one more in strips."""
+    root = members[-1]
+    extents = g.works[root].extents
     if len(members) == 1:
         yield Tile()
-    if isinstance(members[-1], InoutFunc):
+    if isinstance(root, InoutFunc):
         return
     blocks = (0, *((b for b in _BLOCKS if b < group.domain) if group is not None else ()))
-    for alone in range(len(extents)):
-        for axis in range(alone, len(extents)):
+    free = g.free(root)
+    for axis in free:
+        leading = [a for a in free if a < axis]
+        for alone in range(len(leading) + 1):
+            before = tuple((a, 1) for a in leading[:alone])
             for width in (w for w in _WIDTHS if w < extents[axis] or w == 1):
-                yield from (Tile(alone, axis, width, b) for b in blocks)
+                yield from (Tile((*before, (axis, width)), b) for b in blocks)
 
 
 def _runs(g: Graph, members: tuple[Func, ...], group: Group | None) -> dict[Tensor, Runs]:
-    """Which axes of members and of what they read run with the root's, wherever they are read."""
+    """How members and what they read run with the root's axes, wherever they are read."""
     root = members[-1]
-    found: dict[Tensor, Runs] = {root: {a: a for a in range(len(g.works[root].extents))}}
+    found: dict[Tensor, Runs] = {root: {a: Met(a) for a in g.free(root)}}
     for f in reversed(members):
-        own: dict[int | str, int] = {axis: a for a, axis in found[f].items()}
+        free = g.free(f)
+        own = {a: m for a, m in found[f].items() if m.axis in free}
+        found[f] = own
+        axes: dict[int | str, list[tuple[int, Met | None]]] = {}
+        for a, m in own.items():
+            axes.setdefault(m.axis, []).append((a, m))
         if group is not None and f in group.members:
-            own[group.over] = BLOCKS
+            axes[group.over] = [(BLOCKS, None)]
         for t, met in g.sources(f).items():
-            through = {own[with_]: k for k, with_ in met.items() if with_ in own}
-            found[t] = through if t not in found else {a: k for a, k in found[t].items() if through.get(a) == k}
+            through = {a: m if o is None else m.through(o) for x, m in met.items() for a, o in axes.get(x, ())}
+            found[t] = joined(found[t], through) if t in found else through
     return found
 
 
-def _cycles(g: Graph, model: Model, region: Region, tile: Tile) -> float:
-    """What a region takes: its arithmetic and its traffic. They overlap in part; regions are ranked by their sum."""
-    inside = set(region.members)
-    extents = g.works[region.root].extents
-    parts = {a: max(1, extents[a]) for a in range(tile.alone)}
-    if tile.axis is not None:
-        parts[tile.axis] = max(1, -(-extents[tile.axis] // tile.width))
-    if tile.block and region.group is not None:
-        parts[BLOCKS] = max(1, -(-region.group.domain // tile.block))
-    sizes = {t: g.works[t].bytes if t in inside else g.read(t) for t in region.runs}  # type: ignore[index]
-
-    def repeats(t: Tensor) -> int:
-        """How often a tensor is computed or read, in whole."""
-        return math.prod(n for a, n in parts.items() if a not in region.runs[t] and a != BLOCKS)
-
-    def visits(t: Tensor) -> int:
-        """How often it is gone through: what is kept up from block to block is so in each."""
-        return repeats(t) if BLOCKS in region.runs[t] else repeats(t) * parts.get(BLOCKS, 1)
-
-    def part(t: Tensor) -> float:
-        return sizes[t] / math.prod(n for a, n in parts.items() if a in region.runs[t])
-
-    if any(not parts.keys() & region.runs[f].keys() for f in region.members[:-1]):
-        return math.inf  # it would be computed whole for every tile
-    near = model.near
-    kept = sum(part(t) for t in region.members)  # what passes between them, and the part of the root that is made
-    if kept > near.capacity:
-        return math.inf
-    stays = kept + sum(part(t) for t in region.runs if t not in inside) <= near.capacity
-
-    def again(t: Tensor) -> Level:
-        """Where a tensor comes from when it is gone through once more."""
-        if stays and BLOCKS not in region.runs[t]:
-            return near
-        return model.holding(sizes[t] / math.prod(n for a, n in parts.items() if a in region.runs[t] and a != BLOCKS))
-
-    computing = sum(g.computing[f] * repeats(f) for f in region.members)
-    moving = 0.0
-    for t, size in sizes.items():
-        home = model.holding(size)
-        if t is region.root or t not in inside:
-            moving += size / home.bandwidth + size * (visits(t) - 1) / again(t).bandwidth
-        else:
-            moving += 2 * size * visits(t) / (home if tile.whole else near).bandwidth
-    tiles = math.prod(parts.values())
-    return computing + moving + _START * tiles * len(region.members) + _LAUNCH
-
-
-__all__ = ["BLOCKS", "Region", "Tile", "fits", "form_regions", "recosted"]
+__all__ = ["Region", "fits", "form_regions", "recosted"]

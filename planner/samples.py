@@ -47,9 +47,8 @@ def sizes_to_try(plan: Plan, given: Mapping[str, Any]) -> tuple[dict[str, int], 
     past = dict(small)
     for step in plan.steps:
         tile, group = step.region.tile, step.region.group
-        if tile.axis is not None and step.part.outputs:
-            e = buffer_shape(p, step.part.outputs[0])[tile.axis]
-            _raise(past, e, tile.width + 3)
+        for axis, width in tile.cuts if step.part.outputs else ():
+            _raise(past, buffer_shape(p, step.part.outputs[0])[axis], width + 3)
         if group is not None and tile.block:
             (update,) = group.members[0].updates
             assert update.rdom is not None

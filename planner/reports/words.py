@@ -41,9 +41,7 @@ def tile_data(step: Step) -> dict[str, Any]:
     over = None if region.group is None else region.group.over
     if step.staged is None:
         tile = region.tile
-        cuts = [[n, 1] for n in names[: tile.alone]]
-        if tile.axis is not None:
-            cuts.append([names[tile.axis], tile.width])
+        cuts = [[names[a], w] for a, w in tile.cuts]
         return {"cuts": cuts, "block": tile.block, "over": over if tile.block else None, "ahead": False}
     tiling = step.staged.tiling
     widths = {} if tiling is None else tiling.widths
