@@ -13,6 +13,7 @@ from tilewright.lang import reference as reference_path
 from tilewright.lang.binding import bind, check_sizes, exported
 from tilewright.lang.errors import ArgumentError, DefinitionError, user_location
 from tilewright.lang.extents import required_inputs
+from tilewright.lang.nested import flat_name, is_nested, leaves
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.trace import Interface, read_interface, trace
 from tilewright.lang.types import ArraySpec, DType, DTypeVar, from_numpy
@@ -134,27 +135,35 @@ class Kernel:
 
     @property
     def _keyword_only(self) -> tuple[str, ...]:
-        return tuple(q.name for q in self.interface.params if q.keyword_only and not q.static)
+        return self.interface.keyword_only
 
     def _for_call(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Pipeline, dict[str, Any]]:
         """The pipeline that a call selects by its static values and array types, and the other arguments."""
         names = {p.name for p in self.interface.statics}
         statics = {k: v for k, v in kwargs.items() if k in names}
         rest = {k: v for k, v in kwargs.items() if k not in names}
+        return self.pipeline(dtypes=self._types_of(args, rest) if self.interface.type_vars else {}, **statics), rest
+
+    def _types_of(self, args: tuple, rest: Mapping[str, Any]) -> dict[str, DType]:
+        """The types that the arrays of a call give to type parameters."""
         dtypes: dict[str, DType] = {}
-        if self.interface.type_vars:
-            positional = [p for p in self.interface.params if not p.keyword_only]
-            given = dict(zip((p.name for p in positional), args, strict=False)) | rest
-            for p in self.interface.params:
-                t = p.spec.dtype if isinstance(p.spec, ArraySpec) else p.spec
+        positional = [p.name for p in self.interface.params if not p.keyword_only]
+        given = dict(zip(positional, args, strict=False)) | dict(rest)
+        for p in self.interface.params:
+            parts = dict(rest)  # what is nested may be given by its flat names
+            if p.name in given:
+                found = leaves(given[p.name], (p.name,)) if is_nested(p.spec) else [((p.name,), given[p.name])]
+                parts.update({flat_name(path): v for path, v in found})
+            for name, spec in p.flat.items():
+                t = spec.dtype if isinstance(spec, ArraySpec) else spec
                 if isinstance(t, DTypeVar) and t.name not in dtypes:
-                    if p.name not in given:
+                    if name not in parts:
                         raise ArgumentError(
-                            f"{self.__name__}: {p.name} is missing", code="argument.missing", where=user_location(),
+                            f"{self.__name__}: {name} is missing", code="argument.missing", where=user_location(),
                             hint="it takes " + ", ".join(q.name for q in self.interface.params),
                         )  # fmt: skip
-                    dtypes[t.name] = _type(t, _type_of(p.name, given[p.name]))
-        return self.pipeline(dtypes=dtypes, **statics), rest
+                    dtypes[t.name] = _type(t, _type_of(name, parts[name]))
+        return dtypes
 
     # Running ------------------------------------------------------------------------------------------------
 
@@ -381,9 +390,10 @@ def _deciding(interface: Interface) -> tuple[int, ...]:
     """The places of the parameters whose types select the pipeline: the first one with each type variable."""
     found: dict[str, int] = {}
     for place, q in enumerate(q for q in interface.params if not q.static):
-        t = q.spec.dtype if isinstance(q.spec, ArraySpec) else q.spec
-        if isinstance(t, DTypeVar):
-            found.setdefault(t.name, place)
+        for spec in q.flat.values():
+            t = spec.dtype if isinstance(spec, ArraySpec) else spec
+            if isinstance(t, DTypeVar):
+                found.setdefault(t.name, place)
     return tuple(found.values())
 
 

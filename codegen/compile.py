@@ -28,6 +28,7 @@ from tilewright.lang import ir
 from tilewright.lang.assumptions import assumptions, failure
 from tilewright.lang.binding import Bound, bind, folds, index_value
 from tilewright.lang.errors import ArgumentError, BoundsError, CompileError, ScheduleError, user_location
+from tilewright.lang.nested import flat_arguments
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import structured
 from tilewright.schedule.causes import refuse
@@ -282,6 +283,11 @@ class Compiled:
     # Calling ------------------------------------------------------------------------------------------------
 
     def _slow(self, *args: Any, threads: int | None = None, executor: Any = None, **kwargs: Any) -> Any:
+        if self.pipeline.signature:
+            flat, named = flat_arguments(self.pipeline, args, kwargs)
+            if flat is not args:
+                how = {k: v for k, v in (("threads", threads), ("executor", executor)) if v is not None}
+                return self(*flat, **named, **how)
         for v in (*args, *kwargs.values()) if kwargs else args:
             if type(v) is Packed:
                 return call(self, args, kwargs, threads, executor)
@@ -369,6 +375,7 @@ class Compiled:
         self, args: Sequence[Any], out: Any = None, sizes: Any = None, kwargs: Mapping[str, Any] = MappingProxyType({})
     ) -> tuple[Compiled, Ready]:  # fmt: skip
         """The form of the kernel for these arguments, some of them packed, and what it is called with: `run` takes it."""
+        args, kwargs = flat_arguments(self.pipeline, args, kwargs)
         if not any(type(v) is Packed for v in (*args, *kwargs.values())):
             return self, self._ready(args, out, sizes, kwargs)
         kernel, given, named = resolved(self, tuple(args), {**kwargs, "sizes": sizes})

@@ -68,9 +68,10 @@ def run(
     stores. What `drive` makes of the program is driven by its accesses (see `emit.driven`). `program` is what
     was lowered for a machine, and `on` what it runs on there: its counters are those of a ledger.
     """
+    from tilewright.lang.nested import flat_named
     from tilewright.lang.samples import random_inputs
 
-    values = {**random_inputs(p, sizes, seed=0), **inputs}
+    values = {**random_inputs(p, sizes, seed=0), **flat_named(p, inputs)}
     bound = bind(p, (), values, dict(sizes))
     if program is None:
         program = lower(as_written(state, mode, "instrumented")).program

@@ -13,6 +13,7 @@ from tilewright.lang import ir, simplify
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.extents import check_inputs, check_outputs
 from tilewright.lang.func import InoutFunc
+from tilewright.lang.nested import flat_arguments, flat_named, with_paths
 from tilewright.lang.pipeline import Pipeline, ScalarParam
 from tilewright.lang.ranges import check_ranges
 from tilewright.lang.tensors import Array
@@ -46,11 +47,11 @@ def bind(
     """Check the arguments of a call against a pipeline's parameters.
 
     Arrays may have any strides and be read-only or broadcast (`inout` ones must be writable and are aliased).
-    `sizes` gives what no input determines; the last `keyword_only` parameters are taken by name only. Raises
-    ArgumentError (`argument.*`) for what the kernel can't take and
+    `sizes` gives what no input determines; the last `keyword_only` parameters are taken by name only. What is nested in
+    the kernel's annotations may be given so. Raises ArgumentError (`argument.*`) for what the kernel can't take and
     BoundsError where an input is too small for what is read of it.
     """
-    given = _by_name(p, args, kwargs or {}, keyword_only)
+    given = _by_name(p, *flat_arguments(p, args, kwargs or {}), keyword_only)
     arrays: dict[str, np.ndarray] = {}
     scalars: dict[str, Any] = {}
     for q in p.params:
@@ -69,12 +70,14 @@ def bind(
 
 def bind_scalars(p: Pipeline, given: Mapping[str, Any]) -> dict[str, Any]:
     """The scalars among some arguments by name, checked as `bind` does; arrays among them are not looked at."""
+    given = flat_named(p, given)
     _check_names(p, given)
     return {q.name: _scalar(p, q, given[q.name]) for q in p.params if isinstance(q, ScalarParam) and q.name in given}
 
 
 def bind_arrays(p: Pipeline, given: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Some arrays that are only read, by name, checked as `bind` does, and the sizes that their shapes say."""
+    given = flat_named(p, given)
     _check_names(p, given)
     arrays = {q.name: _array(p, q, given[q.name], False) for q in p.params if isinstance(q, Array) and q.name in given}
     sizes = _Sizes(p, {})
@@ -115,7 +118,7 @@ def index_scalars(p: Pipeline) -> tuple[str, ...]:
 def bad(p: Pipeline, code: str, message: str, hint: str | None = None) -> ArgumentError:
     """An error in a call: the call's place first, then the kernel's."""
     return ArgumentError(
-        f"{p.name}: {message}", code=f"argument.{code}", where=(user_location(), p.location), hint=hint
+        f"{p.name}: {with_paths(p, message)}", code=f"argument.{code}", where=(user_location(), p.location), hint=hint
     )
 
 

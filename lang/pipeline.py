@@ -12,6 +12,7 @@ from tilewright.lang import ir
 from tilewright.lang.errors import DefinitionError, Location, user_location
 from tilewright.lang.func import Definition, Func, FuncRef, InoutFunc, OutputSlice
 from tilewright.lang.ir import Node
+from tilewright.lang.nested import Names
 from tilewright.lang.symbols import bad
 from tilewright.lang.tensors import Array, Table
 from tilewright.lang.types import DType
@@ -73,6 +74,7 @@ class Pipeline:
     sizes: tuple[str, ...]
     location: Location | None = None
     statics: Mapping[str, Any] = field(default_factory=dict)
+    signature: tuple[tuple[str, Names], ...] = ()  # of calls, where some parameters are given in dicts or lists
 
     # what there is ------------------------------------------------------------------------------------------
 
@@ -159,6 +161,7 @@ def make_pipeline(
     name: str = "pipeline",
     location: Location | None = None,
     statics: Mapping[str, Any] | None = None,
+    signature: Sequence[tuple[str, Names]] = (),
 ) -> Pipeline:
     """Freeze what a kernel returned: a slice of a Func, or a tuple, list or dict of slices (None where all is `inout`)."""
     outputs: list[Output] = []
@@ -172,7 +175,10 @@ def make_pipeline(
         raise bad(f"{name} returns nothing", "no-output", "return a slice of a Func: return C[:M, :N]", location)
     _check_names(funcs, params, name, location)
     names = _size_names(funcs, params, outputs)
-    made = Pipeline(name, tuple(params), tuple(funcs), tuple(outputs), structure, names, location, dict(statics or {}))
+    made = Pipeline(
+        name, tuple(params), tuple(funcs), tuple(outputs), structure, names, location, dict(statics or {}),
+        tuple(signature),
+    )  # fmt: skip
     _check_parameters(made)
     for f in funcs:
         f.frozen_by = f"it became part of {name}"

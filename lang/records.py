@@ -98,13 +98,15 @@ def pipeline_record(p: Pipeline) -> tuple[Any, ...]:
         p.sizes,
         p.location,
         dict(p.statics),
+        p.signature,
         p.digest,
     )  # fmt: skip
 
 
 def pipeline_of(record: tuple[Any, ...]) -> Pipeline:
     """The pipeline that data say, of Funcs and arrays of its own."""
-    name, params, told, funcs, rows, ranges, definitions, outputs, structure, sizes, location, statics, digest = record
+    name, params, told, funcs, rows, ranges, definitions, outputs, structure, sizes, location, *rest = record
+    statics, signature, digest = rest
     tensors = [_tensor(t) for t in told]
     domains = [Domain({}, x[2]) for x in ranges]
 
@@ -139,7 +141,7 @@ def pipeline_of(record: tuple[Any, ...]) -> Pipeline:
         name, tuple(ScalarParam(*q) if isinstance(q, tuple) else tensors[q] for q in params),  # type: ignore[misc]
         tuple(tensors[k] for k in funcs),  # type: ignore[misc]
         tuple(Output(n, tensors[f], c, at(a), at(b)) for n, f, c, a, b in outputs),  # type: ignore[arg-type]
-        structure, sizes, location, statics,
+        structure, sizes, location, statics, signature,
     )  # fmt: skip
     p.__dict__["digest"] = digest  # what the property would find, at the cost of walking through it all
     return p

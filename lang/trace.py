@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.lang import ir
 from tilewright.lang.errors import DefinitionError, Location, user_frame
 from tilewright.lang.expr import to_node, wrap
 from tilewright.lang.func import InoutFunc
+from tilewright.lang.nested import Names, Path, check_apart, check_keys, flat_name, is_nested, leaves, mapped
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.symbols import bad, naming, to_index
 from tilewright.lang.tensors import Array
@@ -29,7 +31,8 @@ inout = Inout
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel function: `spec` is an ArraySpec, a type, a type variable or None (static)."""
+    """One parameter of a kernel function: `spec` is an ArraySpec, a type, a type variable, a dict, list or tuple of
+    such, or None (static)."""
 
     name: str
     spec: Any
@@ -39,6 +42,11 @@ class Parameter:
     @property
     def static(self) -> bool:
         return self.spec is None
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """What it is of, by the names that its parts have as parameters of their own."""
+        return {} if self.static else {flat_name(path): leaf for path, leaf in leaves(self.spec, (self.name,))}
 
     @property
     def default_missing(self) -> Any:
@@ -58,8 +66,18 @@ class Interface:
 
     @property
     def type_vars(self) -> tuple[DTypeVar, ...]:
-        found = (p.spec.dtype if isinstance(p.spec, ArraySpec) else p.spec for p in self.params)
+        found = (s.dtype if isinstance(s, ArraySpec) else s for p in self.params for s in p.flat.values())
         return tuple(dict.fromkeys(t for t in found if isinstance(t, DTypeVar)))
+
+    @property
+    def nested(self) -> bool:
+        """Whether some parameter is a dict or a list of others."""
+        return any(is_nested(p.spec) for p in self.params)
+
+    @property
+    def keyword_only(self) -> tuple[str, ...]:
+        """The flat names of the parameters that a call gives by name."""
+        return tuple(n for p in self.params if p.keyword_only for n in p.flat)
 
 
 def function_location(fn: Callable) -> Location | None:
@@ -83,13 +101,24 @@ def read_interface(fn: Callable) -> Interface:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise bad(f"{fn.__name__} takes *{p.name}", "signature", "name every parameter", place)
         spec = notes.get(p.name)
-        ours = isinstance(spec, (ArraySpec, DType, DTypeVar))
+        ours = _is_spec(spec)
+        if ours and is_nested(spec):
+            check_keys(p.name, spec, place)
         if not ours and p.kind is not p.KEYWORD_ONLY:
             raise bad(f"parameter {p.name} of {fn.__name__} has no tilewright type", "annotation",
-                      "annotate it: tw.f32[M, N] or, for a scalar, tw.f32; static values are keyword-only",
+                      "annotate it: tw.f32[M, N] (or a dict or list of such) or, for a scalar, tw.f32; static values are "
+                      "keyword-only",
                       place)  # fmt: skip
         out.append(Parameter(p.name, spec if ours else None, p.default, p.kind is p.KEYWORD_ONLY))
+    check_apart([path for p in out if not p.static for path, _ in leaves(p.spec, (p.name,))], place)
     return Interface(tuple(out))
+
+
+def _is_spec(x: Any) -> bool:
+    """Whether an annotation is of ours: a static value may be annotated with a dict of something else."""
+    if is_nested(x):
+        return all(_is_spec(leaf) for _, leaf in leaves(x, ("",)))
+    return isinstance(x, (ArraySpec, DType, DTypeVar))
 
 
 def _resolve(t: Any, types: Mapping[str, DType], name: str) -> DType:
@@ -114,16 +143,8 @@ def trace(
             if p.static:
                 values[p.name] = statics[p.name]
                 continue
-            table.used[p.name] = 1
-            if isinstance(p.spec, ArraySpec):
-                axes = tuple(_axis(a, p.name) for a in p.spec.axes)
-                a = Array(p.name, _resolve(p.spec.dtype, types, p.name), axes)
-                made: Any = InoutFunc(a) if p.spec.inout else a
-                values[p.name] = made
-            else:
-                made = ScalarParam(p.name, _resolve(p.spec, types, p.name))
-                values[p.name] = wrap(made.node)
-            params.append(made)
+            values[p.name] = declared(p.name, p.spec, params, types)
+            table.used.update(dict.fromkeys(p.flat, 1))
         positional = [values[p.name] for p in interface.params if not p.keyword_only]
         keywords = {p.name: values[p.name] for p in interface.params if p.keyword_only}
         returned = fn(*positional, **keywords)
@@ -134,7 +155,35 @@ def trace(
                 "rdom-unused", "use one of its variables in an index or in a value, or reduce over it: tw.sum(1, over=r)",
                 idle.location,
             )  # fmt: skip
-        return make_pipeline(returned, params, fn.__name__, function_location(fn), statics)
+        signature = tuple(named(p.name, p.spec) for p in interface.params if not p.static) if interface.nested else ()
+        return make_pipeline(returned, params, fn.__name__, function_location(fn), statics, signature)
+
+
+def declared(
+    name: str,
+    spec: Any,
+    params: list[Array | ScalarParam | InoutFunc],
+    types: Mapping[str, DType] = MappingProxyType({}),
+) -> Any:
+    """What stands for a parameter in the body of a kernel, of the structure of `spec`; `params` gets its leaves."""
+
+    def one(path: Path, leaf: Any) -> Any:
+        own = flat_name(path)
+        if isinstance(leaf, ArraySpec):
+            a = Array(own, _resolve(leaf.dtype, types, own), tuple(_axis(x, own) for x in leaf.axes))
+            made: Array | InoutFunc = InoutFunc(a) if leaf.inout else a
+            params.append(made)
+            return made
+        scalar = ScalarParam(own, _resolve(leaf, types, own))
+        params.append(scalar)
+        return wrap(scalar.node)
+
+    return mapped(one, spec, (name,))
+
+
+def named(name: str, spec: Any) -> tuple[str, Names]:
+    """A parameter of a signature: its name, and the flat names of its leaves in their structure."""
+    return name, mapped(lambda path, leaf: flat_name(path), spec, (name,))
 
 
 def _axis(a: Any, name: str) -> ir.Node:

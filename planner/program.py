@@ -18,6 +18,7 @@ from tilewright.lang import ir
 from tilewright.lang.binding import Bound, bind, bind_arrays
 from tilewright.lang.errors import ArgumentError, user_location
 from tilewright.lang.func import InoutFunc
+from tilewright.lang.nested import flat_arguments, flat_named
 from tilewright.lang.pipeline import Output, Pipeline, ScalarParam
 from tilewright.lang.tensors import Array
 from tilewright.lang.values import Env, index_values
@@ -100,8 +101,8 @@ class Program:
         `with_weights` again). Kernels are shared with this program, memory for buffers is not. Raises ArgumentError for
         arrays that don't fit, and for names that are no weights or that are missing.
         """
-        given = {**(weights or {}), **named}
         p, names = self.plan.pipeline, self.plan.weights
+        given = flat_named(p, {**(weights or {}), **named})
         for what, found in (("missing", [n for n in names if n not in given]),
                             ("unknown", [n for n in given if n not in names])):  # fmt: skip
             if found:
@@ -122,6 +123,7 @@ class Program:
     def __call__(
         self, *args: Any, out: Any = None, sizes: Any = None, threads: int | None = None, **kwargs: Any
     ) -> Any:
+        args, kwargs = flat_arguments(self.pipeline, args, kwargs)
         given = kwargs if out is None else {**kwargs, "out": out}
         with self._running:
             if sizes is None and self.watch is None:
