@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.compile import Compiled, compile_schedule
+from tilewright.codegen.physical import pack, unpack
 from tilewright.lang import exactness, judging
 from tilewright.lang.binding import bind
 from tilewright.lang.errors import TilewrightError
@@ -82,7 +83,12 @@ def by_kernel(mode: str) -> Runner:
         key = step.part.pipeline.digest, str(step.schedule)
         if key not in kernels:
             kernels[key] = compile_schedule(step.part.pipeline, step.schedule, mode)
-        return kernels[key](**args, sizes=sizes)
+        maps = step.given.maps
+        found = kernels[key](**{n: pack(v, maps[n]) if n in maps else v for n, v in args.items()}, sizes=sizes)
+        (out,) = step.part.pipeline.outputs if len(step.part.pipeline.outputs) == 1 else (None,)
+        if out is None or out.func.name not in maps:
+            return found
+        return unpack(found, maps[out.func.name], tuple(index_values(out.extents, {**sizes, **args})))
 
     return run
 
@@ -145,19 +151,15 @@ def run_watched(
     and as long as it is needed, with what the kernels make in memory of their own; and the results with the reference."""
     p = plan.pipeline
     program, apart = Program(plan, mode), by_kernel(mode)
+    packed = program
     for data in samples:
-        try:
-            _run_watched(program, sizes, data, apart, found)
-            if found.first is None:
-                _results(program, sizes, data, mode, found)
-        except _StepError as e:
-            step = plan.steps[e.number]
-            over = any(b.name in plan.order.in_place for b in step.part.outputs)
-            # kernels refuse results on arrays that they still read
-            stage = "run" if e.cause.code != "argument.alias" else "in place" if over else "places"
-            found.put(step.name, stage, f"the step does not run: {e.cause.message}")
+        _run_watched(program, sizes, data, apart, found)
+        if plan.weights:  # packed anew from program to program
+            packed = packed.with_weights({n: data[n] for n in plan.weights})
+            _run_watched(packed, sizes, data, apart, found)
         if found.first is not None:
             return
+        _results(packed, sizes, data, mode, found)
     try:
         exact = exactness.exact_inputs(p, sizes, seed, given, fused=mode != "strict")
     except exactness.NotExactError as e:
@@ -165,14 +167,6 @@ def run_watched(
         return
     mine, other = _called(program, sizes, exact), _referred(p, sizes, exact)
     found.put(plan.steps[-1].name, "run", difference("result", mine, other, zeros=True))
-
-
-class _StepError(Exception):
-    """A step of a program that does not run."""
-
-    def __init__(self, number: int, cause: TilewrightError):
-        super().__init__(number, cause)
-        self.number, self.cause = number, cause
 
 
 def _run_watched(program: Program, sizes: Mapping[str, int], data: dict[str, Any], apart: Runner, found: Found) -> None:
@@ -189,8 +183,9 @@ def _run_watched(program: Program, sizes: Mapping[str, int], data: dict[str, Any
         step, at = plan.steps[k], k
         if moment == "before":
             for s in step.part.inputs:
-                if isinstance(store[s], np.ndarray):
-                    found.put(step.name, "run", _read(s, store[s], array(s)))
+                if isinstance(store[s], np.ndarray) and s.name not in plan.weights:
+                    stage = "layout" if s.name in plan.layouts.homes else "run"
+                    found.put(step.name, stage, _read(s, store[s], array(s)))
             return
         run_apart(step, sizes, store, apart)
         lies_on = {over[b.name] for b in step.part.outputs if b.name in over}
@@ -198,7 +193,7 @@ def _run_watched(program: Program, sizes: Mapping[str, int], data: dict[str, Any
         for s in written:
             read = [array(i) for i in step.part.inputs if isinstance(i, Buffer)]
             shared = any(np.may_share_memory(array(s), a) for a in read)
-            stage = "in place" if s.name in over else "places" if shared else "run"
+            stage = "in place" if s.name in over else "places" if shared else _lies(plan, step, s)
             found.put(step.name, stage, difference(s.name, array(s), store[s]))
         for s in needed[k]:
             if s not in written and (how := difference(s.name, array(s), store[s])):
@@ -209,9 +204,20 @@ def _run_watched(program: Program, sizes: Mapping[str, int], data: dict[str, Any
     try:
         _called(program, sizes, data)
     except TilewrightError as e:
-        raise _StepError(at, e) from None
+        step = plan.steps[at]
+        # kernels refuse results on arrays that they still read
+        alias = "in place" if any(b.name in over for b in step.part.outputs) else "places"
+        stage = alias if e.code == "argument.alias" else _lies(plan, step, *step.part.outputs)
+        found.put(step.name, stage, f"the step does not run: {e.message}")
     finally:
         program.watch = None
+
+
+def _lies(plan: Plan, step: Step, *results: Source) -> str:
+    """What is to blame where a step, apart from the others, makes other values: how its arguments lie, if not as usual."""
+    if {s.name for s in step.part.inputs} & set(plan.weights):
+        return "packing"
+    return "layout" if step.given or any(s.name in plan.layouts.homes for s in results) else "run"
 
 
 def _needed(plan: Plan) -> list[tuple[Buffer, ...]]:
@@ -253,7 +259,8 @@ def _results(program: Program, sizes: Mapping[str, int], data: dict[str, Any], m
 
 
 def _called(program: Program, sizes: Mapping[str, int], data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    args = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in data.items()}
+    wanted = {q.name for q in program.pipeline.params}
+    args = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in data.items() if k in wanted}
     result = program(**args, sizes=dict(sizes))
     return result, {f.name: args[f.name] for f in program.plan.pipeline.inouts}
 

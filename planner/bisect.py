@@ -79,7 +79,7 @@ def bisect_plan(
     if not found.faults:
         return None
     fault = found.faults[0]
-    if not any(s.name == fault.step and fault.stage in dict(passes_of(s)) for s in plan.steps):
+    if not fault.number:
         smallest, last = dict(fault.sizes), fault
         if reduce:
             smallest, last = _smallest(smallest, lambda at: fault_at(plan, at, dict(scalars or {}), seed, mode), fault)
