@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -71,6 +72,7 @@ class Node:
 
 
 _table: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
+_making = threading.RLock()  # a collection of garbage may come in between
 # asked directly, which is several times as fast: most of a compilation's nodes are there already
 _references: dict[tuple, weakref.ref[Node]] = vars(_table)["data"]
 
@@ -83,12 +85,19 @@ def node(op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -
         key = (op, dtype, args, attr, attr.__class__)
     reference = _references.get(key)
     found = None if reference is None else reference()
-    if found is None:
-        found = Node()
-        found.op, found.dtype, found.args, found.attr = op, dtype, args, attr
-        found._digest = found._linear = found._variables = found._nonnegative = found._rank = None
-        found._marks = found._plain = None
-        _table[key] = found
+    return _new(key, op, dtype, args, attr) if found is None else found
+
+
+def _new(key: tuple, op: str, dtype: DType, args: tuple[Node, ...], attr: Any) -> Node:
+    made = Node()
+    made.op, made.dtype, made.args, made.attr = op, dtype, args, attr
+    made._digest = made._linear = made._variables = made._nonnegative = made._rank = None
+    made._marks = made._plain = None
+    with _making:  # threads that make one node at once must get one
+        reference = _references.get(key)
+        found = None if reference is None else reference()
+        if found is None:
+            _table[key] = found = made
     return found
 
 
