@@ -10,6 +10,7 @@ from tilewright.planner.lives import Lives, lives
 from tilewright.planner.order import Task
 
 _TRIES = 8  # of the buffers that live at the peak, the cheapest
+_LONGEST = 8  # tasks that run again for one buffer
 
 
 def recomputed(
@@ -19,25 +20,28 @@ def recomputed(
     """Tasks with some of them twice, and the names of these, such that less lives at once.
 
     It goes on until all fits in `capacity`, and as long as what is computed again takes no more than `price` cycles. Those
-    of `once` run once. What a task reads has to live anyway where it runs again.
+    of `once` run once. Of what a task reads, that which does not live where it runs again is computed again before it.
     """
     found, again = list(tasks), []
     at = lives(found, keep=keep)
     while at.peak > capacity:
         better = None
-        for place, task in _candidates(at, keep, cycles, once):
-            if cycles[task.name] > price or not budget.spend("again", 1 + len(found) // 64):
+        for place, chain in _candidates(at, keep, cycles, once):
+            taken = sum(cycles[t.name] for t in chain)
+            if taken > price:
+                continue
+            if not budget.spend("again", 1 + len(found) // 64):
                 break
-            tried = [*found[:place], task, *found[place:]]
+            tried = [*found[:place], *chain, *found[place:]]
             then = lives(tried, keep=keep)
             if _rank(then) < _rank(at):
-                better = tried, then, task
+                better = tried, then, chain, taken
                 break
         if better is None:
             break
-        found, at, task = better
-        again.append(task.name)
-        price -= cycles[task.name]
+        found, at, chain, taken = better
+        again += [t.name for t in chain]
+        price -= taken
     return found, again
 
 
@@ -47,23 +51,38 @@ def _rank(at: Lives) -> tuple[int, int]:
 
 def _candidates(
     at: Lives, keep: Collection[str], cycles: Mapping[str, float], once: Collection[str]
-) -> Iterator[tuple[int, Task]]:
-    """Tasks whose result lives through the peak without being used there, and before which step each would run again;
-    those that free most for what they take first."""
+) -> Iterator[tuple[int, list[Task]]]:
+    """Where tasks would run again for a result that lives through the peak without being used there; those that free most
+    for what they take first."""
     step, running = at.when, at.tasks[at.when]
     makers = {b: t for t in at.tasks for b in t.makes}
     found = []
     for b, size in at.at(step).items():
-        task = makers[b]
-        if b in keep or b in running.needs or b in running.makes or task.name in once or len(task.makes) > 1:
+        if b in keep or b in running.needs or b in running.makes or not size:
             continue
         place = next((k for k in range(step + 1, len(at.tasks)) if b in at.tasks[k].needs), None)
-        if place is None or not size:
-            continue
-        if all(any(a < place <= e for a, e in at.spans[i]) for i in task.needs if i in at.spans):
-            found.append((cycles[task.name] / size, b, place, task))
-    for _, _, place, task in sorted(found, key=lambda x: x[:2])[:_TRIES]:
-        yield place, task
+        chain = None if place is None else _chain(at, makers, b, place, once)
+        if chain is not None:
+            found.append((sum(cycles[t.name] for t in chain) / size, b, place, chain))
+    for _, _, place, chain in sorted(found, key=lambda x: x[:2])[:_TRIES]:
+        yield place, chain
+
+
+def _chain(at: Lives, makers: Mapping[str, Task], wanted: str, place: int, once: Collection[str]) -> list[Task] | None:
+    """The tasks that make a buffer of what lives at a step, in order; None where they are many, or may not run twice."""
+    chain: list[Task] = []
+    todo = [wanted]
+    while todo:
+        task = makers[todo.pop()]
+        if task in chain:
+            chain.remove(task)  # needed earlier than thought
+        chain.insert(0, task)
+        if len(chain) > _LONGEST or task.name in once or len(task.makes) > 1:
+            return None
+        for i in sorted(task.needs):
+            if i in at.spans and not any(a < place <= e for a, e in at.spans[i]):
+                todo.append(i)
+    return chain
 
 
 __all__ = ["recomputed"]

@@ -23,8 +23,8 @@ MACHINE = load_machine("skylake-sp")
 
 @pytest.fixture(autouse=True)
 def every_func_is_a_step(monkeypatch):
-    monkeypatch.setattr(graph, "_inlined", lambda *_: ())
-    monkeypatch.setattr(regions, "_SLACK", 0.0)
+    monkeypatch.setattr(graph, "choose_inlined", lambda *_: ())
+    monkeypatch.setattr(regions, "_joins", lambda *_: False)
 
 
 def chain(step):
