@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.hw import humane
 from tilewright.hw.render.tables import cut
 from tilewright.planner.reports.svg import el, line, number, picture, text, titled
-from tilewright.planner.reports.words import limit_class
+from tilewright.planner.reports.words import limit_class, seconds
 
 _LEFT, _RIGHT, _WIDTH = 78.0, 990.0, 1000.0  # of the plot in the picture, and the picture
 _LETTER = 6.3  # the width of one in a small text
@@ -54,36 +55,51 @@ def _axis_y(ticks: Iterable[tuple[float, str]], said: str, top: float, bottom: f
 
 
 def timeline(data: Mapping[str, Any]) -> str:
-    """When each step runs by the model, and below how much of it is arithmetic and how much is moving bytes."""
+    """When each step runs by the model, and below how much of it is arithmetic and how much is moving bytes. Steps that run
+    at once stand above each other."""
     steps = data["steps"]
-    total = sum(s["cycles"] or 0 for s in steps)
+    starts, total, most = _starts(data)
     if not total:
         return ""
     scale = (_RIGHT - _LEFT) / total
-    lanes = (("steps", 8.0, 46.0), ("arithmetic", 62.0, 16.0), ("bytes", 84.0, 16.0))
-    bottom = 108.0
+    high = 46.0 if most == 1 else 24.0
+    lanes = [("steps", 8.0, high)]
+    bottom = 8.0 + high * most + 8.0
+    if most == 1:
+        lanes += [("arithmetic", bottom, 16.0), ("bytes", bottom + 22, 16.0)]
+        bottom += 46.0
     ticks = [(_LEFT + scale * c, humane.count(c) if c else "0") for c in _round_steps(total)]
-    clock = data["clock_ghz"] * 1e3
-    said = (
-        f"cycles by the model ({humane.count(total)} in all, {total / clock:,.4g} \u00b5s at {data['clock_ghz']:g} GHz)"
-    )
+    took = seconds(total / (data["clock_ghz"] * 1e9))
+    said = f"cycles by the model ({humane.count(total)} in all, {took} at {data['clock_ghz']:g} GHz)"
     parts = [_axis_x(ticks, 4.0, bottom, said)]
     parts += [text(name, _LEFT - 6, y + h / 2 + 4, "tick", "end") for name, y, h in lanes]
-    at = _LEFT
-    for k, s in enumerate(steps):
-        width = scale * (s["cycles"] or 0)
-        for (lane, y, h), took in zip(lanes, (s["cycles"] or 0, s["computing"], s["moving"]), strict=True):
-            cls = limit_class(s["limit"]) if lane == "steps" else "compute" if lane == "arithmetic" else "memory"
-            wide = min(width, scale * took)
+    for k, (s, (start, lane)) in enumerate(zip(steps, starts, strict=True)):
+        at, width = _LEFT + scale * start, scale * (s["cycles"] or 0)
+        for (name, y, h), took_by in zip(lanes, (s["cycles"] or 0, s["computing"], s["moving"]), strict=False):
+            cls = limit_class(s["limit"]) if name == "steps" else "compute" if name == "arithmetic" else "memory"
             hint = titled(
-                f"step {k}: {s['name']}\n{humane.count(took)} cycles{'' if lane == 'steps' else ' of ' + lane}"
+                f"step {k}: {s['name']}\n{humane.count(took_by)} cycles{'' if name == 'steps' else ' of ' + name}"
             )
-            parts.append(el("rect", hint, x=at, y=y, width=max(wide, 0.4), height=h, cls=f"bar {cls}", data_step=k))
+            top = y + lane * h if name == "steps" else y
+            parts.append(el("rect", hint, x=at, y=top,
+                            width=max(0.4, min(width, scale * took_by)), height=h, cls=f"bar {cls}",
+                            data_step=k))  # fmt: skip
         room = int((width - 8) / _LETTER)
-        if room >= 4:
-            parts.append(text(cut(s["name"], room), at + 4, 35.0, "small in"))
-        at += width
+        if room >= min(7, len(s["name"])):
+            parts.append(text(cut(s["name"], room), at + 4, 8 + lane * high + high / 2 + 4, "small in"))
     return picture("".join(parts), _WIDTH, bottom + 40, "timeline", "The steps over time")
+
+
+def _starts(data: Mapping[str, Any]) -> tuple[list[tuple[float, int]], float, int]:
+    """When each step begins, with its number among those that run at once; the end of all; and the most at once."""
+    found: list[tuple[float, int]] = []
+    now = 0.0
+    groups = data["order"]["groups"] or [1] * len(data["steps"])
+    for n in groups:
+        group = data["steps"][len(found) : len(found) + n]
+        found += [(now, lane) for lane in range(n)]
+        now += max(s["cycles"] or 0.0 for s in group)
+    return found, now, max(groups, default=1)
 
 
 # Buffers ----------------------------------------------------------------------------------------------------------
@@ -101,19 +117,23 @@ def buffers_picture(data: Mapping[str, Any]) -> str:
     x_ticks = [(_LEFT + across * (k + 0.5), str(k)) for k in range(0, n, every)]
     y_ticks = [(bottom - up * b, humane.size(b) if b else "0") for b in _round_steps(size, base=2)]
     parts = [_axis_x(x_ticks, top, bottom, "step"), _axis_y(y_ticks, "place in the block", top, bottom)]
-    for k, b in enumerate(buffers):
-        x, wide = _LEFT + across * b["first"], across * (b["last"] - b["first"] + 1)
+    colours: dict[str, int] = {}  # of equal layers the same
+    for b in buffers:
+        colour = colours.setdefault(re.sub(r"\d+", "", b["name"]), len(colours)) % 8
         high = up * b["bytes"]
         y = bottom - up * b["offset"] - high
-        hint = titled(
-            f"{b['name']}: {b['dtype']}[{', '.join(map(str, b['shape']))}], {humane.size(b['bytes'])} at {b['offset']:,}\n"
-            f"steps {b['first']} to {b['last']}"
-        )
-        parts.append(el("rect", hint, x=x + 0.5, y=y, width=max(0.5, wide - 1), height=max(0.6, high - 0.8), rx=2.0,
-                        cls=f"buffer c{k % 8}", data_step=b["first"]))  # fmt: skip
-        room = int((wide - 10) / _LETTER)
-        if high >= 13 and room >= 3:
-            parts.append(text(cut(b["name"], room), x + 5, y + min(high / 2 + 4, 15), "small in"))
+        lies = f", over {b['over']}" if b["over"] else ""
+        for first, last in b["spans"]:
+            x, wide = _LEFT + across * first, across * (last - first + 1)
+            hint = titled(
+                f"{b['name']}: {b['dtype']}[{', '.join(map(str, b['shape']))}] {b['layout']}\n"
+                f"{humane.size(b['bytes'])} at {b['offset']:,}{lies}; steps {first} to {last}"
+            )
+            parts.append(el("rect", hint, x=x + 0.5, y=y, width=max(0.5, wide - 1), height=max(0.6, high - 0.8), rx=2.0,
+                            cls=f"buffer c{colour}", data_step=first))  # fmt: skip
+            room = int((wide - 10) / _LETTER)
+            if high >= 13 and room >= min(7, len(b["name"])):
+                parts.append(text(cut(b["name"], room), x + 5, y + min(high / 2 + 4, 15), "small in"))
     return picture("".join(parts), _WIDTH, bottom + 40, "buffers", "Buffers over time and memory")
 
 

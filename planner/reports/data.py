@@ -10,8 +10,9 @@ from typing import Any
 
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.values import index_values
+from tilewright.planner.given import ROWS, Assignment
 from tilewright.planner.metrics import StepFigures, Totals
-from tilewright.planner.plan import Plan, Step, buffer_shape
+from tilewright.planner.plan import Plan, Step
 from tilewright.planner.reports.words import tile_data
 
 FORMAT, VERSION = "tilewright-plan", 1
@@ -26,7 +27,10 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "sizes": dict(plan.sizes), "tokens": plan.tokens,
         "valid_for": {
             "ranges": {n: list(r) for n, r in plan.valid_for.ranges.items()},
-            "points": [asdict(x) | {"tight": list(x.tight)} for x in plan.valid_for.points],
+            "points": [
+                {"sizes": dict(x.sizes), "cycles": _finite(x.cycles), "ratio": _finite(x.ratio), "tight": list(x.tight)}
+                for x in plan.valid_for.points
+            ],
         },
         "stopped": dict(plan.stopped),
         "metrics": {
@@ -36,7 +40,8 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "steps": [_step(plan, s, f) for s, f in zip(plan.steps, m.steps, strict=True)],
         "kernels": list(_kernels(plan)),
         "buffers": list(_buffers(plan)),
-        "order": {"peak": plan.order.peak, "least": plan.order.least},
+        "order": _order(plan),
+        "layouts": _layouts(plan),
         "funcs": list(_funcs(plan)),
         "outputs": [{"name": o.name, "func": o.func.name, "dtype": o.dtype.name} for o in plan.pipeline.outputs],
         "measured": {f"{what}_s": s for what, s in plan.seconds.items()},
@@ -49,6 +54,7 @@ def totals_data(t: Totals) -> dict[str, Any]:
         "funcs": t.funcs, "stored": t.stored, "steps": t.steps, "kernels": t.kernels, "fusion_rate": t.fusion_rate,
         "cycles": _finite(t.cycles), "computing": t.computing, "utilisation": t.utilisation, "flops": t.flops,
         "read": t.read, "written": t.written, "bytes": t.bytes, "intensity": _finite(t.intensity), "memory": memory,
+        "conversions": t.conversions,
     }  # fmt: skip
 
 
@@ -80,14 +86,40 @@ def _kernels(plan: Plan) -> Iterator[dict[str, Any]]:
 
 
 def _buffers(plan: Plan) -> Iterator[dict[str, Any]]:
-    """What passes between steps: `first` and `last` are the steps in which it is in use."""
+    """What passes between steps: `spans` are the first and the last step of each use (more than one for what is computed
+    again), `over` is the buffer that it takes the place of, `layout` how it lies ("" for row-major), `shape` so."""
     offsets = plan.places(plan.sizes).offsets
     for b, x in zip(plan.buffers, plan.lifetimes(plan.sizes), strict=True):
-        shape = [max(0, n) for n in index_values(buffer_shape(plan.pipeline, b), plan.sizes)]
+        shape = [max(0, n) for n in index_values(plan.shape(b), plan.sizes)]
         yield {
             "name": b.name, "func": b.func.name, "dtype": b.func.dtypes[b.component].name, "shape": shape,
-            "bytes": x.size, "offset": offsets[b.name], "first": x.first, "last": min(x.last, len(plan.steps) - 1),
+            "layout": plan.layouts.homes.get(b.name, ROWS), "bytes": x.size, "offset": offsets[b.name],
+            "spans": [[first, min(last, len(plan.steps) - 1)] for first, last in x.spans],
+            "over": plan.order.in_place.get(b.name),
         }  # fmt: skip
+
+
+def _order(plan: Plan) -> dict[str, Any]:
+    """`groups` are the numbers of steps that run at once, in turn; `naive` is the peak of steps as the pipeline has them."""
+    o = plan.order
+    return {
+        "policy": o.policy, "peak": o.peak, "naive": o.naive, "least": o.least, "groups": list(o.groups),
+        "cycles": o.cycles, "serial": o.serial, "in_place": dict(o.in_place), "again": list(o.again), "fits": o.fits,
+    }  # fmt: skip
+
+
+def _layouts(plan: Plan) -> dict[str, Any]:
+    """What layouts were chosen, and what other assignments come to."""
+    x = plan.layouts
+    return {
+        "homes": dict(x.homes),
+        "weights": [{"step": s, "weight": w, "layout": layout} for (s, w), layout in x.weights.items()],
+        **{name: _assignment(a) for name, a in (("chosen", x.chosen), ("greedy", x.greedy), ("plain", x.plain))},
+    }  # fmt: skip
+
+
+def _assignment(a: Assignment) -> dict[str, Any]:
+    return {"cost": a.cost, "bytes": a.bytes, "conversions": [asdict(c) for c in a.conversions]}
 
 
 def _funcs(plan: Plan) -> Iterator[dict[str, Any]]:

@@ -81,7 +81,7 @@ def graph_picture(data: Mapping[str, Any], folded: Sequence[Repeat] = ()) -> str
         parts.append(_frame([drawing.boxes[number[k]] for k in range(r.first, r.first + r.length) if k in number], r))
     parts += [_edge(drawing, e, drawn, joined) for e in range(len(joined))]
     parts += [_step(k, steps[k], drawing.boxes[number[k]], total, stands, results) for k in drawn]
-    margin = 28.0
+    margin = 34.0
     inner = el("g", "".join(parts), transform=f"translate({margin} {margin})")
     return picture(
         el("g", inner, cls="canvas"), drawing.width + 2 * margin, drawing.height + 2 * margin, "graph zoomable",
@@ -106,7 +106,7 @@ def _frame(boxes: Sequence[Box], r: Repeat) -> str:
     x, y = min(b.x for b in boxes) - 12, min(b.y for b in boxes) - 20
     right, bottom = max(b.x + b.width for b in boxes) + 12, max(b.y + b.height for b in boxes) + 12
     frame = el("rect", x=x, y=y, width=right - x, height=bottom - y, rx=10.0, cls="frame")
-    return frame + text(f"{r.times} \u00d7 (steps {r.first}\u2013{r.end - 1})", right - 8, y + 13, "framed", "end")
+    return frame + text(f"{r.times} \u00d7: steps {r.first} to {r.end - 1}", x + 10, y + 13, "framed")
 
 
 def _step(k: int, s: Mapping[str, Any], box: Box, total: float, stands: Mapping[int, int], results: set[str]) -> str:

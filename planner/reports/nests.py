@@ -65,7 +65,7 @@ def _side(k: int) -> str:
 def _cell(row: Row, k: int) -> str:
     cell = row.cells[k]
     if k == TEXT:
-        return el("td", "".join(_line(cell)), cls="l code")
+        return el("td", el("span", "".join(_line(cell)), title=cell.strip()), cls="l code")
     if k == BARS:
         parts = [el("i", "", cls=cls, style=f"width:{0.8 * n:.1f}em")
                  for cls, n in (("busy", cell.count("#")), ("wait", cell.count("."))) if n]  # fmt: skip

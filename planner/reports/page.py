@@ -17,7 +17,7 @@ from tilewright.planner.reports.graph_picture import MOST, funcs_picture, graph_
 from tilewright.planner.reports.nests import nests
 from tilewright.planner.reports.svg import el
 from tilewright.planner.reports.text import metrics_table, notes
-from tilewright.planner.reports.words import limit_class, tile_text, title
+from tilewright.planner.reports.words import limit_class, seconds, tile_text, title
 
 _HERE = Path(__file__).parent
 _LEADS = {
@@ -97,31 +97,24 @@ def _cards(data: Mapping[str, Any]) -> str:
     tokens = data["metrics"]["bytes_per_token"]
     moved = f"{humane.size(tokens)} by {data['tokens']}" if tokens is not None else ""
     cards = [
-        ("time by the model", _seconds(data["metrics"]["seconds"]), _gain(plan["cycles"], naive["cycles"])),
-        ("bytes moved", humane.size(plan["bytes"]), _gain(plan["bytes"], naive["bytes"]) + escape(f" {moved}")),
+        ("time by the model", seconds(data["metrics"]["seconds"]), _gain(plan["cycles"], naive["cycles"])),
+        ("bytes moved", humane.size(plan["bytes"]), _gain(plan["bytes"], naive["bytes"]) + el("span", escape(moved))),
         ("fusion rate", humane.share(plan["fusion_rate"]), f"{plan['stored']} of {plan['funcs']} stored"),
         ("peak memory", humane.size(plan["memory"]["peak"]), _gain(plan["memory"]["peak"], naive["memory"]["peak"])),
         ("buffers", humane.size(plan["memory"]["buffers"]),
          _gain(plan["memory"]["buffers"], naive["memory"]["buffers"])),
-        ("utilisation", humane.share(plan["utilisation"]), f"{humane.share(naive['utilisation'])} op by op"),
+        ("utilisation", humane.share(plan["utilisation"]), f"op by op: {humane.share(naive['utilisation'])}"),
     ]  # fmt: skip
     return el("div", "".join(el("div", el("span", n) + el("b", v) + el("span", more), cls="card") for n, v, more in cards),
               cls="cards")  # fmt: skip
 
 
 def _gain(after: float | None, before: float | None) -> str:
-    """How much less than op by op."""
+    """How many times as much it is op by op."""
     if not after or not before:
         return ""
-    said = f"{before / after:.3g} \u00d7 less than op by op" if before > after else "as op by op"
-    if after > 1.005 * before:
-        return f"{after / before:.3g} \u00d7 op by op"
-    return el("span", said, cls="gain") if before > 1.005 * after else "as op by op"
-
-
-def _seconds(s: float) -> str:
-    unit, scale = next((u, x) for u, x in (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6), ("ns", 0.0)) if s >= x)
-    return f"{s / (scale or 1e-9):.3g} {unit}"
+    said = f"op by op: {before / after:.3g} \u00d7"
+    return el("span", said, cls="gain") if before > 1.005 * after else said
 
 
 def _memory(data: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from tilewright.hw import humane
 from tilewright.hw.render.tables import Table, cut, table
 from tilewright.planner.metrics import Metrics, StepFigures
 from tilewright.planner.plan import Plan
-from tilewright.planner.reports.words import count, listed, tile_words, title
+from tilewright.planner.reports.words import count, listed, seconds, tile_words, title
 
 _LISTED = 30  # steps that are listed one by one; of more only the kernels
 _NAME = 40  # columns of a name
@@ -20,7 +20,7 @@ def plan_text(plan: Plan) -> str:
     t = m.plan
     head = (
         f"{title(plan)}\n{_plural(t.funcs, 'Func')} in {_plural(t.steps, 'step')} of {_plural(t.kernels, 'kernel')}: "
-        f"{count(t.cycles)} cycles by the model, {_time(m.seconds)} at {m.clock_ghz:g} GHz"
+        f"{count(t.cycles)} cycles by the model, {seconds(m.seconds)} at {m.clock_ghz:g} GHz"
     )
     steps = _steps(plan) if len(plan.steps) <= _LISTED else _kernels(plan)
     parts = [head, metrics_text(m), str(steps)]
@@ -33,11 +33,6 @@ def _plural(n: int, word: str) -> str:
     return f"{n} {word}{'' if n == 1 else 's'}"
 
 
-def _time(seconds: float) -> str:
-    unit, scale = next((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 0.0)) if seconds >= s)
-    return f"{seconds / (scale or 1e-9):.3g} {unit}"
-
-
 def notes(plan: Plan) -> Iterator[str]:
     """For what the plan holds, and what was not looked at."""
     yield str(plan.valid_for)
@@ -45,11 +40,44 @@ def notes(plan: Plan) -> Iterator[str]:
         at = " ".join(f"{n}={v}" for n, v in point.sizes.items())
         tight = f"; tiles of {listed(point.tight)} do not stay near" if point.tight else ""
         yield f"  at {at}: {count(point.cycles)} cycles, {point.ratio:.2f} x the best plan that was tried{tight}"
+    yield from _order_notes(plan)
+    yield from _layout_notes(plan)
     for name, why in plan.stopped.items():
         yield f"the search for {name} stopped early: {why}"
-    said = [f"{'planned' if what == 'plan' else 'compiled'} in {_time(s)}" for what, s in plan.seconds.items()]
+    said = [f"{'planned' if what == 'plan' else 'compiled'} in {seconds(s)}" for what, s in plan.seconds.items()]
     if said:
         yield ", ".join(said)
+
+
+def _order_notes(plan: Plan) -> Iterator[str]:
+    """By what the steps are in this order, and what came of it."""
+    o = plan.order
+    least = ", the least of all orders" if o.least else ""
+    if o.peak:
+        yield f"order: {o.policy}; at most {humane.size(o.peak)} of results and buffers at once{least}"
+    together = [n for n in o.groups if n > 1]
+    if together:
+        yield f"  {_plural(len(together), 'group')} of up to {max(together)} steps at once, on cores of their own"
+    if o.in_place:
+        yield f"  made in place: {listed(f'{a} over {b}' for a, b in o.in_place.items())}"
+    if o.again:
+        yield f"  computed again instead of kept: {listed(o.again)}"
+
+
+def _layout_notes(plan: Plan) -> Iterator[str]:
+    """Which tensors do not lie row-major."""
+    x = plan.layouts
+    if x.weights:
+        packed = dict.fromkeys(f"{w} as {layout}" for (_, w), layout in x.weights.items())
+        yield f"weights that are packed once: {listed(packed)}"
+    if x.homes:
+        yield f"buffers in layouts of their own: {listed(f'{n} as {layout}' for n, layout in x.homes.items())}"
+    if x.chosen.conversions:
+        told = dict.fromkeys(f"{c.tensor} at {c.at}" for c in x.chosen.conversions)
+        yield (
+            f"layout conversions: {listed(told)}, {humane.size(x.chosen.bytes)} in all (each step at its best: "
+            f"{len(x.greedy.conversions)}; all row-major: {len(x.plain.conversions)})"
+        )
 
 
 # Tables -----------------------------------------------------------------------------------------------------------
@@ -85,6 +113,7 @@ def _figures(m: Metrics) -> Iterator[tuple]:
     yield "operations a byte", by(lambda t: t.intensity, count), nothing
     yield "utilisation", by(lambda t: t.utilisation, humane.share), nothing
     yield "kernels", by(lambda t: t.kernels, str), nothing
+    yield "layout conversions", by(lambda t: t.conversions, str), nothing
     yield "peak memory", by(lambda t: t.memory.peak, humane.size), ratio(lambda t: t.memory.peak)
     for name in ("weights", "inputs", "caches", "outputs", "buffers"):
         if any(getattr(t.memory, name) for t in (m.plan, m.naive)):
@@ -131,9 +160,10 @@ def _kernels(plan: Plan) -> Table:
 
 def _buffers(plan: Plan) -> Table:
     places = plan.places(plan.sizes)
+    n = len(plan.steps)
     lived = sorted(plan.lifetimes(plan.sizes), key=lambda x: (-x.size, x.first, x.name))
     rows = [
-        (cut(x.name, _NAME), humane.size(x.size), str(places.offsets[x.name]), _when(x.first, x.last, len(plan.steps)))
+        (cut(x.name, _NAME), humane.size(x.size), str(places.offsets[x.name]), ", ".join(_when(a, b, n) for a, b in x.spans))
         for x in lived[:_LISTED]
     ]  # fmt: skip
     more = f", the largest {_LISTED}" if len(lived) > _LISTED else ""

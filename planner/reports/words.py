@@ -60,6 +60,12 @@ def count(x: float) -> str:
     return "-" if math.isinf(x) or math.isnan(x) else humane.count(x)
 
 
+def seconds(s: float) -> str:
+    """A time as people read it: `3.57 ms`."""
+    unit, scale = next((u, x) for u, x in (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6), ("ns", 0.0)) if s >= x)
+    return f"{s / (scale or 1e-9):.3g} {unit}"
+
+
 def listed(names: Iterable[str], most: int = 4) -> str:
     """Some names, and how many more there are."""
     found = list(names)
@@ -72,4 +78,4 @@ def limit_class(limit: str) -> str:
     return "compute" if limit == "compute" else "memory"
 
 
-__all__ = ["axis_names", "count", "limit_class", "listed", "tile_data", "tile_text", "tile_words", "title"]
+__all__ = ["axis_names", "count", "limit_class", "listed", "seconds", "tile_data", "tile_text", "tile_words", "title"]

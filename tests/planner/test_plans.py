@@ -244,7 +244,7 @@ def test_the_data_say_everything_and_stay_the_same():
     assert all(x["schedule"].startswith("schedule ") for x in data["kernels"])
     for b in data["buffers"]:
         assert b["bytes"] == 4 * math.prod(b["shape"])
-        assert b["first"] <= b["last"] < len(data["steps"])
+        assert all(first <= last < len(data["steps"]) for first, last in b["spans"])
     made_by = {b: k for k, s in enumerate(data["steps"]) for b in s["outputs"]}
     for k, s in enumerate(data["steps"]):
         assert all(made_by[x] < k for x in s["inputs"] if x in made_by)
