@@ -1,11 +1,13 @@
-"""A plan as plain data, in a form that stays: docs/planner.md describes it. Equal plans give equal data, but for what was
-measured (`measured`)."""
+"""A plan as plain data, in a form that stays: `plan.schema.json` beside this file describes it. Equal plans give equal data,
+but for what was measured (`measured`)."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from tilewright.lang.func import Func, InoutFunc
@@ -16,6 +18,11 @@ from tilewright.planner.plan import Plan, Step
 from tilewright.planner.reports.words import tile_data
 
 FORMAT, VERSION = "tilewright-plan", 1
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of what `plan.to_json()` writes."""
+    return json.loads((Path(__file__).parent / "plan.schema.json").read_text(encoding="utf-8"))
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
@@ -143,4 +150,4 @@ def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None  # JSON has no infinity
 
 
-__all__ = ["FORMAT", "VERSION", "plan_data", "totals_data"]
+__all__ = ["FORMAT", "VERSION", "plan_data", "plan_schema", "totals_data"]

@@ -3,6 +3,7 @@
 import json
 import math
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from tilewright import ops
 from tilewright.planner.errors import PlanError
 from tilewright.planner.goal import Goal
 from tilewright.planner.ranges import points_of, read_sizes
+from tilewright.planner.reports.data import plan_schema
 
 M, N, K, T = tw.sizes("M N K T")
 
@@ -248,6 +250,21 @@ def test_the_data_say_everything_and_stay_the_same():
     made_by = {b: k for k, s in enumerate(data["steps"]) for b in s["outputs"]}
     for k, s in enumerate(data["steps"]):
         assert all(made_by[x] < k for x in s["inputs"] if x in made_by)
+
+
+@pytest.mark.parametrize(
+    ("machine", "kernel", "how"),
+    [
+        ("skylake-sp", layer, {"sizes": {"T": (4, 40)}, "tokens": "T", "phase": "decode"}),
+        ("skylake-sp", first, {"sizes": {"N": 64}, "scalars": {"n": 40}}),
+        ("skylake-sp", layer, {"sizes": {"T": 0}, "objective": "memory"}),
+        ("toy", reading, {"sizes": {"M": (4, 9), "N": 9}, "objective": "traffic"}),
+    ],
+)
+def test_the_data_are_as_the_schema_says(machine, kernel, how):
+    p = tw.plan(kernel, machine, **how)
+    p.compile()
+    jsonschema.Draft202012Validator(plan_schema()).validate(json.loads(p.to_json()))
 
 
 def test_what_was_measured_is_told():
