@@ -84,8 +84,9 @@ def validate(
     scalars: Mapping[str, Any] | None = None,
     seed: int = 0,
     mode: str = "contract",
+    every: bool = True,
 ) -> Validation:
-    """Compare a plan with the reference, after every pass; see above.
+    """Compare a plan with the reference, after every pass (without `every` after the last one alone); see above.
 
     Without `sizes` small odd ones are taken, and others that are just past its tiles. `scalars` gives scalar parameters
     where made-up ones make no sense.
@@ -100,7 +101,7 @@ def validate(
         data = [likely_inputs(plan.pipeline, at, seed + k, given) for k in range(2)]
         calls = _distinct(parts_by_reference(plan, at, data[0], found))
         for step, args in calls if found.first is None else ():
-            passes = judge_passes(step, own_sizes(step, at), args, given, mode, seed)
+            passes = judge_passes(step, own_sizes(step, at), args, given, mode, seed, every)
             limits += passes.limits
             judged += passes.judged
             fault = fault or passes.fault
@@ -152,8 +153,9 @@ class Judged:
 
 
 def judge_passes(
-    step: Step, sizes: Mapping[str, int], args: Mapping[str, Any], given: Mapping[str, Any], mode: str, seed: int
-) -> Judged:
+    step: Step, sizes: Mapping[str, int], args: Mapping[str, Any], given: Mapping[str, Any], mode: str, seed: int,
+    every: bool = True,
+) -> Judged:  # fmt: skip
     """Run a step by its schedule as it is after each pass. `args` are random data as they reach it; of exact data
     integers (positions, lengths) are those."""
     p = step.part.pipeline
@@ -162,7 +164,7 @@ def judge_passes(
     fixed = {q.name: args[q.name] for q in p.params if q.dtype.is_int and not q.dtype.is_bool} | whole
     judge = _Judges(p, sizes, fixed, mode, seed, args)
     judged, start, limits = 0, 0, []
-    for name, end in passes_of(step):
+    for name, end in passes_of(step) if every else passes_of(step)[-1:]:
         v = judge.verdict(step.schedule, end)
         if not v.ran and end == len(step.schedule):
             v = Verdict(problem=v.unjudged)
