@@ -13,7 +13,7 @@ from tilewright.planner.graph import Graph
 from tilewright.planner.meeting import Met
 from tilewright.planner.model import Level, Model
 
-_LAUNCH = 2000.0  # cycles that a region takes besides its work: a call, threads that start, caches that warm up
+LAUNCH = 2000.0  # cycles that a region takes besides its work: a call, threads that start, caches that warm up
 _START = 50.0  # cycles that a member takes for each tile besides its work: loops that begin and end
 _ROW = 10.0  # cycles that a row (along the last axis) takes besides its work: its first and last vectors
 _ASIDE = 1e-3  # what cycles count beside bytes, where a plan is for bytes
@@ -123,7 +123,7 @@ class Cost:
 def staged_cost(s: Shapes, cycles: float) -> Cost:
     """The cost of a region on a machine with a scratchpad, where it takes so many cycles in its tiles."""
     computing = sum(t.computing for t in s.tensors[: s.members])
-    return Cost(cycles + _LAUNCH, computing, 0.0, 0.0, s.tensors[0].bytes)
+    return Cost(cycles + LAUNCH, computing, 0.0, 0.0, s.tensors[0].bytes)
 
 
 def sum_of(costs: Iterable[Cost]) -> Cost:
@@ -214,8 +214,8 @@ def _total(
             )
             count(t.bytes * (visits - 1), again)
     computing = sum(t.computing * n for t, n in zip(s.tensors[: s.members], times, strict=False))
-    starts = _START * tiles * blocks * s.members + _ROW * rows + _LAUNCH
+    starts = _START * tiles * blocks * s.members + _ROW * rows + LAUNCH
     return Cost(computing + moving + starts, computing, moved, kept, s.tensors[0].bytes)
 
 
-__all__ = ["BLOCKS", "Cost", "Runs", "Shapes", "Tile", "cost", "depths", "staged_cost", "sum_of"]
+__all__ = ["BLOCKS", "LAUNCH", "Cost", "Runs", "Shapes", "Tile", "cost", "depths", "staged_cost", "sum_of"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.lang.errors import ScheduleError
 from tilewright.planner.cost import BLOCKS, Tile
 from tilewright.planner.cut import Part, cut
 from tilewright.planner.given import PLAIN, Given
@@ -16,7 +17,7 @@ from tilewright.schedule.state import Key
 
 def part_of(g: Graph, region: Region) -> Part:
     """A region as a pipeline of its own, with what is inlined into its members."""
-    return cut(g.pipeline, g.with_inlined(region.members), [region.root])
+    return cut(g.pipeline, g.with_inlined(region.members), region.results)
 
 
 # (name, n): the pass `name` wrote the directives from where the one before it ended up to the n-th.
@@ -35,6 +36,8 @@ def schedule_region(g: Graph, region: Region, part: Part, given: Given = PLAIN) 
         if f.name not in members:
             s[f.name].compute_inline()
     passes.append(("inline", len(s)))
+    if region.siblings:
+        return _side_by_side(s, [names[f.name] for f in region.results], region, given, single, passes)
     if len(members) == 1 or region.tile.whole:
         for f in members[:-1]:
             s[f].compute_root()
@@ -60,6 +63,34 @@ def schedule_region(g: Graph, region: Region, part: Part, given: Given = PLAIN) 
         s[f].compute_at(sites[f])
     passes.append(("fuse", len(s)))
     return _completed(s, single, given, passes, key)
+
+
+def _side_by_side(
+    s: Schedule, results: list[str], region: Region, given: Given, single: Mapping[str, set[str]],
+    passes: list[tuple[str, int]],
+) -> tuple[Schedule, Passes]:  # fmt: skip
+    """Results of a region in strips of one loop."""
+    ((axis, width),) = region.tile.cuts
+    keys = []
+    for name, f in zip(results, region.results, strict=True):
+        stage = s.state.stages_of(name)[-1]
+        own = stage.definition.lhs[region.runs[f][axis].axis].attr
+        address = s.state.address(stage.key)
+        s[address].split(own, "strip", own, width)
+        loops = [x.name for x in s.state.stages[stage.key].loops]
+        if loops[0] != "strip":
+            s[address].reorder("strip", *(n for n in loops if n != "strip"))
+        s[address].parallel("strip")
+        keys.append(stage.key)
+    passes.append(("tile", len(s)))
+    full, passes_ = _completed(s, single, given, passes, *keys)
+    last = full.state.address(keys[-1])
+    for key in keys[:-1]:
+        try:
+            full[full.state.address(key)].compute_with(f"{last}.strip")
+        except ScheduleError:  # their loops turned out different: then they are one after the other
+            continue
+    return full, (*passes_, ("siblings", len(full)))
 
 
 def _single(g: Graph, region: Region, part: Part) -> dict[str, set[str]]:

@@ -32,7 +32,7 @@ _BLOCKS = (512, 256, 128, 64, 32, 16)
 class Region:
     """Funcs that are computed together. `members` are in order, the root last; `runs` says for each of them, and for each
     tensor from outside, how it runs with the root's axes, and `depths` in how many of the loops around a tile each member
-    is computed. `cost` is what it is thought to take."""
+    is computed. `cost` is what it is thought to take. `siblings` are members that are results as the root is."""
 
     members: tuple[Func, ...]
     runs: Mapping[Tensor, Runs]
@@ -40,6 +40,12 @@ class Region:
     depths: Mapping[Func, int]
     cost: Cost
     group: Group | None = None
+    siblings: tuple[Func, ...] = ()
+
+    @property
+    def results(self) -> tuple[Func, ...]:
+        """What the region stores whole."""
+        return (*self.siblings, self.root)
 
     @property
     def root(self) -> Func:
