@@ -23,6 +23,8 @@ def add_plan_command(command: Callable[..., argparse.ArgumentParser], about_kern
     made.add_argument("--budget", type=float, default=10.0, metavar="S",
                       help="seconds that the search may take (default: 10)")  # fmt: skip
     made.add_argument("--seed", type=int, default=0, metavar="N", help="equal seeds give equal plans (default: 0)")
+    made.add_argument("--weights", type=lambda s: [n.strip() for n in s.split(",")], default=[], metavar="NAMES",
+                      help="inputs that are packed once, by comma")  # fmt: skip
     made.add_argument("--tokens", metavar="SIZE", help="the size that counts tokens, for figures by token")
     made.add_argument("--html", metavar="FILE", help="write the report: one page that a browser opens from disk")
     made.add_argument("--save", metavar="FILE.tw", help="write the plan as a schedule of the kernel")
@@ -34,7 +36,7 @@ def _plan(args: argparse.Namespace) -> int:
 
     found = plan(
         args.target, machine=args.machine, objective=args.objective, phase=args.phase, budget_s=args.budget,
-        sizes=args.size, seed=args.seed, tokens=args.tokens, scalars=args.scalar, statics=args.static,
+        sizes=args.size, seed=args.seed, tokens=args.tokens, weights=args.weights, scalars=args.scalar, statics=args.static,
         dtypes=args.dtype, mode=args.mode,
     )  # fmt: skip
     if args.html:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from tilewright.planner.goal import Goal, Objective, Phase
 from tilewright.planner.host import HOST, host_identity, host_machine
 from tilewright.planner.plan import Plan
 from tilewright.planner.store import planned
+from tilewright.planner.weights import check_weights
 
 if TYPE_CHECKING:
     from tilewright.hw import Machine
@@ -33,6 +34,7 @@ def plan(
     sizes: Mapping[str, int | tuple[int, int]] | None = None,
     seed: int = 0,
     tokens: str | None = None,
+    weights: Iterable[str] = (),
     statics: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     scalars: Mapping[str, Any] | None = None,
@@ -48,15 +50,18 @@ def plan(
     what stopped early. `tokens` names the size that counts tokens, for figures by token; `scalars` has values of those
     that indices go by.
 
+    `weights` names inputs that stay the same from call to call: the plan may want them in other layouts, and
+    `plan.compile().with_weights({...})` packs them once. Of a parameter that is a dict or a list its name means all of it.
+
     Raises ArgumentError for what is no kernel and for wrong sizes, PlanError for an unknown objective, phase or budget,
     ranges that are none, and what no plan can be made for, and MachineError for an unknown machine.
     """
     start = time.perf_counter()
     goal = Goal(objective, phase, budget_s, seed=seed)
     p, how, keyword_only = _pipeline(target, dtypes, statics or {})
-    known = bind_scalars(p, scalars or {})
+    known, packed = bind_scalars(p, scalars or {}), check_weights(p, weights)
     asked = {
-        "goal": goal, "tokens": tokens, "mode": check_mode(mode or how), "keyword_only": keyword_only,
+        "goal": goal, "tokens": tokens, "weights": packed, "mode": check_mode(mode or how), "keyword_only": keyword_only,
         "sizes": sorted((sizes or {}).items(), key=repr) if isinstance(sizes or {}, Mapping) else sizes,
         "scalars": sorted((n, v.item()) for n, v in known.items()),
     }  # fmt: skip
@@ -71,7 +76,7 @@ def plan(
                 f"{p.name} has no size {tokens!r} that could count tokens", code="plan.tokens", where=user_location(),
                 hint=f"one of its sizes: {', '.join(p.sizes)}" if p.sizes else "it has no sizes: leave it out",
             )  # fmt: skip
-        found = plan_ranges(p, on, ranges, scalars or {}, goal)
+        found = plan_ranges(p, on, ranges, scalars or {}, goal, packed)
         return replace(found, tokens=tokens, mode=asked["mode"], keyword_only=keyword_only)
 
     made = planned(p, _identity(machine), asked, make, lambda: _machine(machine))
@@ -83,8 +88,7 @@ def _pipeline(target: Any, dtypes: Any, statics: Mapping[str, Any]) -> tuple[Pip
     """What is planned, its mode, and the parameters that calls give by name."""
     if isinstance(target, Kernel):
         types = {t.name: t.choices[0] for t in target.interface.type_vars} | dict(dtypes or {})
-        named = tuple(q.name for q in target.interface.params if q.keyword_only and not q.static)
-        return target.pipeline(dtypes=types, **statics), target.mode, named
+        return target.pipeline(dtypes=types, **statics), target.mode, target.interface.keyword_only
     if isinstance(target, Pipeline):
         if dtypes or statics:
             raise _no_kernel("a pipeline has its types and static values already", "leave out dtypes and statics")

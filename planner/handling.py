@@ -37,7 +37,8 @@ _COPIED = 0.1  # cycles an element that is copied as it lies
 _PIECE = 2.0  # cycles for the next piece of a row, where that lies on another page
 _CONFLICT = 4.0  # ... and pieces share a set of the cache
 _FAR = 16.0  # ... and the first time it is read, where no cache holds the tensor
-_PAGE = 4096
+_PAGE = 4096  # bytes
+_WAYS = 8  # lines of the innermost cache that may be a multiple of a page apart
 _PAGES = 64  # that a core knows at once
 
 Layouts = Mapping[str, IndexMap]  # of arrays and of the result of a part, by its own names
@@ -167,11 +168,11 @@ class _Reader:
             self._lanes(key[0], body, loops, points)
             for n in ir.leaves(body.values, "load"):
                 if n.attr[0].name in self.arrays and isinstance(n.attr[0], Array):
-                    self._access(n.attr[0].name, n.args, loops, points, n.dtype.bytes)
+                    self._access(key[0], n.attr[0].name, n.args, loops, points, n.dtype.bytes)
             if key[0] == self.root:
                 held = bool(self.state.stages[key].write_caches)
                 stored = self.g.works[self.region.root].elements if held else points
-                self._access(self.root, body.lhs, loops, stored, sum(t.bytes for t in body.func.dtypes))
+                self._access(key[0], self.root, body.lhs, loops, stored, sum(t.bytes for t in body.func.dtypes))
         return self.out
 
     def _repeats(self, f: Func) -> int:
@@ -265,7 +266,7 @@ class _Reader:
 
     # One access ---------------------------------------------------------------------------------------------
 
-    def _access(self, own: str, indices: tuple[Node, ...], loops: _Loops, points: float, size: int) -> None:
+    def _access(self, name: str, own: str, indices: tuple[Node, ...], loops: _Loops, points: float, size: int) -> None:
         vector = loops.vector
         if vector is None or len(loops.over[vector]) != 1 or not points:
             return
@@ -282,7 +283,7 @@ class _Reader:
         count = points / reused
         whole = shape[step.index(1)] if step is not None and 1 in step else 1
         run = _run(m, shape, step, min(whole, 4096)) if step is not None else 0
-        if run < min(lanes, whole) or (run < whole and not self._aligned(run, tile)):
+        if run < min(lanes, whole) or (run < whole and not self._aligned(name, v, run, tile)):
             turned = any(self._contiguous(own, indices, loops, n) for n in self._unrolled(loops))
             self._add(own, count * (_TURNED if turned else _GATHER))
             return
@@ -292,9 +293,15 @@ class _Reader:
     def _unrolled(self, loops: _Loops) -> list[str]:
         return [n for n in loops.names if loops.modes[n] == "unroll"]
 
-    def _aligned(self, run: int, tile: int) -> bool:
-        """Whether tiles of the loops begin where blocks of a layout do."""
-        return tile % run == 0 and all(w <= 1 or w % run == 0 for _, w in self.region.tile.cuts)
+    def _aligned(self, name: str, v: Node, run: int, tile: int) -> bool:
+        """Whether tiles of the loops over a variable begin where blocks of a layout do."""
+        widths, f = [tile], self.members.get(name)
+        if f is not None:
+            own = {a for a, i in enumerate(f.definitions[0].lhs) if i.attr == v.attr}
+            runs, block = self.region.runs[f], self.region.tile.block
+            widths += [w for a, w in self.region.tile.cuts if a in runs and runs[a].axis in own]
+            widths += [block] if block and BLOCKS in runs else []
+        return all(w % run == 0 for w in widths if w > 1)
 
     def _contiguous(self, own: str, indices: tuple[Node, ...], loops: _Loops, loop: str) -> bool:
         (u,) = loops.over[loop] if len(loops.over[loop]) == 1 else (None,)
@@ -327,9 +334,9 @@ class _Reader:
             return 0.0, 0.0
         pieces, apart = count / piece, apart * size
         pages = min(1.0, apart / _PAGE)
-        each = 0.0
-        if loops.extents[loop] * pages > _PAGES:
-            each = _CONFLICT if apart % _PAGE == 0 else _PIECE * pages
+        each = _PIECE * pages if loops.extents[loop] * pages > _PAGES else 0.0
+        if apart % _PAGE == 0 and loops.extents[loop] > _WAYS:
+            each = _CONFLICT
         whole = math.prod(shape) * size
         far = self.model.holding(whole) is self.model.levels[-1] and apart >= 8 * piece * size
         first = math.prod(shape) / piece if far else 0.0

@@ -13,15 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tilewright.lang.errors import user_location
 from tilewright.lang.func import InoutFunc
-from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.tensors import Array
 from tilewright.lang.values import index_values
 from tilewright.planner.budget import Budget
 from tilewright.planner.choices import Choices, cheapest, greedy
 from tilewright.planner.cut import Buffer
-from tilewright.planner.errors import PlanError
 from tilewright.planner.given import ROWS, Assignment, Conversion, Given, Layouts
 from tilewright.planner.graph import Graph
 from tilewright.planner.handling import Handling, conversion, handling
@@ -35,20 +32,6 @@ if TYPE_CHECKING:
 
 _WORTH = 0.003  # of a step's time: what is less is not looked at
 _ANOTHER = 0.01  # cycles a byte for keeping a weight in one more layout
-
-
-def check_weights(p: Pipeline, names: Iterable[str]) -> tuple[str, ...]:
-    """The names of inputs that are said to be weights. Raises PlanError `plan.weights` for others."""
-    arrays = {a.name for a in p.params if isinstance(a, Array)}
-    found = tuple(dict.fromkeys(names))
-    for n in found:
-        if n not in arrays:
-            what = "is written in place" if any(f.name == n for f in p.inouts) else "is no array that it takes"
-            raise PlanError(
-                f"{n!r} can't be a weight of {p.name}: it {what}", code="plan.weights", where=user_location(),
-                hint=f"its arrays: {', '.join(sorted(arrays))}" if arrays else "it takes no arrays",
-            )  # fmt: skip
-    return found
 
 
 def assign_layouts(
@@ -326,4 +309,4 @@ def _rows(rank: int) -> str:
     return f"{names} -> {names}"
 
 
-__all__ = ["assign_layouts", "check_weights"]
+__all__ = ["assign_layouts"]

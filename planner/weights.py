@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tilewright.codegen.physical import pack, physical_shape
+from tilewright.lang.errors import user_location
+from tilewright.lang.nested import is_nested, leaves, left_of
 from tilewright.lang.pipeline import Pipeline
+from tilewright.lang.tensors import Array
+from tilewright.planner.errors import PlanError
 from tilewright.planner.given import ROWS
 from tilewright.planner.places import ALIGNMENT
 from tilewright.schedule.layout import parse_index_map
@@ -20,6 +24,22 @@ class Weight:
 
     name: str
     layout: str = ROWS
+
+
+def check_weights(p: Pipeline, names: Iterable[str]) -> tuple[str, ...]:
+    """The flat names of inputs that are said to be weights; a parameter that is a dict or a list stands for its parts.
+    Raises PlanError `plan.weights` for what is no input."""
+    nested = {n: [leaf for _, leaf in leaves(x, (n,))] for n, x in p.signature if is_nested(x)}
+    arrays = {a.name for a in p.params if isinstance(a, Array)}
+    found = tuple(dict.fromkeys(leaf for n in names for leaf in nested.get(n, [n])))
+    for n in found:
+        if n not in arrays:
+            what = "is written in place" if any(f.name == n for f in p.inouts) else "is no array that it takes"
+            raise PlanError(
+                f"{n!r} can't be a weight of {p.name}: it {what}", code="plan.weights", where=user_location(),
+                hint=f"its arrays: {', '.join(sorted(arrays))}" if arrays else "it takes no arrays",
+            )  # fmt: skip
+    return found
 
 
 def packed(array: np.ndarray, layout: str) -> np.ndarray:
@@ -40,7 +60,8 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def without(p: Pipeline, names: Mapping[str, object]) -> Pipeline:
     """A pipeline as its callers see it who do not pass some arrays."""
-    return replace(p, params=tuple(q for q in p.params if q.name not in names))
+    left = tuple(q for q in p.params if q.name not in names)
+    return replace(p, params=left, signature=left_of(p.signature, names))
 
 
-__all__ = ["Weight", "aligned", "packed", "without"]
+__all__ = ["Weight", "aligned", "check_weights", "packed", "without"]

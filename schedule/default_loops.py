@@ -103,12 +103,13 @@ def as_it_lies(d: Definition, state: State) -> Definition:
 
     Only loops are chosen by it. The parts of an axis that is cut into blocks are all where the innermost one is.
     """
-    orders = {name: m.order for name, m in _layouts(state).items()}
-    if not orders:
+    layouts = _layouts(state)
+    if not layouts:
         return d
 
     def turned(name: str, indices: Sequence[Node]) -> tuple[Node, ...]:
-        return tuple(indices[k] for k in orders[name]) if name in orders else tuple(indices)
+        order = _order(state, layouts, name)
+        return tuple(indices) if order is None else tuple(indices[k] for k in order)
 
     def placed(n: Node, args: tuple[Node, ...]) -> Node:
         return ir.rebuild(n, turned(n.attr[0].name, args) if n.op == "load" else args)
@@ -119,6 +120,31 @@ def as_it_lies(d: Definition, state: State) -> Definition:
 def _layouts(state: State) -> Mapping[str, IndexMap]:
     copies = {n: f.layout for n, f in state.funcs.items() if f.origin == "cache_read" and f.layout is not None}
     return {**state.given, **copies}
+
+
+def _order(state: State, layouts: Mapping[str, IndexMap], name: str) -> tuple[int, ...] | None:
+    """The axes of a tensor from the outermost to the innermost; None where it lies row-major. What is inlined lies as the
+    first tensor with a layout does that it reads."""
+    if name in layouts:
+        return layouts[name].order
+    fs = state.funcs.get(name)
+    if fs is None or fs.compute.kind != "inline" or fs.func.updates:
+        return None
+    (stage,) = state.stages_of(name)
+    d = stage.definition
+    for n in ir.leaves(d.values, "load"):
+        order = _order(state, layouts, n.attr[0].name)
+        if order is not None:
+            found = [d.lhs.index(v) for k in order for v in _by_step(n.args[k]) if v in d.lhs]
+            last = {a: k for k, a in enumerate(found)}
+            return tuple(sorted(range(len(d.lhs)), key=lambda a: last.get(a, -1)))
+    return None
+
+
+def _by_step(i: Node) -> list[Node]:
+    """The variables of an index, those with large steps first."""
+    terms = sorted(simplify.linear(i)[0].items(), key=lambda t: -abs(t[1]))
+    return [v for a, _ in terms for v in ir.leaves((a,), "var")]
 
 
 def single_axes(b: Builder, d: Definition) -> set[Node]:
@@ -406,7 +432,7 @@ def _tile(
     for x in inner[:-1]:
         apply(s, "unroll", address, (x,))
     apply(s, "vectorize", address, (inner[-1],))
-    apply(s, "cache_write", "", (d.func.name,), at=f"{address}.{tile_at}")
+    _hold(s, d.func, f"{address}.{tile_at}")
     if rows is not None:
         for load, axis in (_across(d, form.vector) or {}).values():
             _pack(s, load, axis, f"{address}.{v}_o", registers)
@@ -418,6 +444,17 @@ def _few(d: Definition, axis: Node, b: Builder, registers: Registers) -> bool:
     region = None if built is None else built.region[b.bodies[(d.func.name, d.number)].lhs.index(axis)]
     known = constant_extent(region) if region is not None and region.bounded else None
     return known is not None and known <= _ALONE * _lanes_of(d, registers)
+
+
+def _hold(s: Schedule, f: Func, at: str) -> None:
+    """A tile of a Func in registers, in which elements lie as they do in the Func."""
+    order = _order(s.state, _layouts(s.state), f.name)
+    if order is None:
+        apply(s, "cache_write", "", (f.name,), at=at)
+        return
+    names = [f"a{k}" for k in range(f.rank)]
+    turned = " ".join(names[k] for k in order)
+    apply(s, "cache_write", "", (f.name,), at=at, layout=f"{' '.join(names)} -> {turned}")
 
 
 def strip_of(d: Definition, form: Shape, axis: Node, registers: Registers) -> int:
@@ -444,8 +481,8 @@ def _height(d: Definition, rows: Node, registers: Registers, b: Builder) -> int:
 
 def _pack(s: Schedule, load: Node, axis: int, at: str, registers: Registers) -> None:
     """A copy of what a column of tiles reads, such that it lies along the vectors; transposed in registers."""
-    layout = _layouts(s.state).get(load.attr[0].name)
-    axis, last = (axis, len(load.args) - 1) if layout is None else (layout.order[axis], layout.order[-1])
+    order = _order(s.state, _layouts(s.state), load.attr[0].name)
+    axis, last = (axis, len(load.args) - 1) if order is None else (order[axis], order[-1])
     names = [f"a{k}" for k in range(len(load.args))]
     turned = [*(n for k, n in enumerate(names) if k != axis), names[axis]]
     before = set(s.state.funcs)
@@ -503,7 +540,7 @@ def _rows(
     apply(s, "unroll", address, (f"{k}_u",))
     apply(s, "unroll", address, (f"{v}_m",))
     apply(s, "vectorize", address, (f"{v}_v",))
-    apply(s, "cache_write", "", (address.split(".")[0],), at=f"{address}.{v}_o")
+    _hold(s, s.state.funcs[address.split(".")[0]].func, f"{address}.{v}_o")
 
 
 def _lanes(s: Schedule, address: str, d: Definition, threads: Threads, points: int, registers: Registers) -> None:

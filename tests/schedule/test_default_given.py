@@ -91,3 +91,29 @@ def test_what_is_given_in_a_layout_may_be_converted_to_another():
     x, w = whole(30, 16), whole(33, 16)
     fast = by_rows.compile(s)
     np.testing.assert_array_equal(fast(x, np.ascontiguousarray(w.T)), by_rows.reference(x, w))
+
+
+def test_a_tile_of_a_result_that_is_given_across_lies_across():
+    s = columns.schedule().layout("linear", "i j -> j i", given=True)
+    tiles = [d for d in complete(s).directives if d.kind == "cache_write"]
+    assert [d.option("layout") for d in tiles] == ["a0 a1 -> a1 a0"]
+    for shape in ((40, 20, 50), (1, 3, 2)):
+        x, w = whole(*shape[:2]), whole(*shape[1:])
+        np.testing.assert_array_equal(columns.compile(s)(x, w).T, columns.reference(x, w))
+
+
+@tw.kernel
+def turned(x: tw.f32[M, K], w: tw.f32[N, K]):
+    return ops.linear(x, ops.transpose(ops.reshape(ops.transpose(w), (K, N))), transpose=True)
+
+
+def test_a_layout_is_seen_through_views():
+    s = turned.schedule()
+    for f in turned.pipeline().funcs[:-1]:
+        s[f.name].compute_inline()
+    assert len(packings(s)) == 1
+    s.layout("w", "n k -> k n", given=True)
+    assert not packings(s)
+    x, w = whole(20, 5), whole(33, 5)
+    got = turned.compile(s)(x, np.ascontiguousarray(w.T))
+    np.testing.assert_array_equal(got, turned.reference(x, w))
