@@ -55,11 +55,10 @@ class Staged:
         """What a goal goes by, the least being best."""
         if self.account is None or self.account.time is None:
             assert self.estimate is not None
-            cycles, moved, peak = self.estimate.cycles, self.estimate.traffic, float(self.estimate.peak)
-        else:
-            cycles, moved = self.account.time.cycles, float(main_traffic(self.account, self.schedule.machine))
-            peak = float(sum(f.peak for f in self.account.footprint))
-        return {"latency": (cycles, moved), "traffic": (moved, cycles)}.get(goal.objective, (peak, cycles))
+            return self.estimate.rank(goal)
+        peak = sum(f.peak for f in self.account.footprint)
+        moved = main_traffic(self.account, self.schedule.machine)
+        return Estimate(self.account.time.cycles, float(moved), peak, {}).rank(goal)
 
 
 def main_traffic(a: Account, machine: Machine | None) -> int:
@@ -83,8 +82,8 @@ def stage(
     written = accounted = 0
     excess, legal = 1.0, False
     for e, t in _candidates(space, goal, budget):
-        if accounted == _ACCOUNTED or written == _WRITTEN:
-            break
+        if accounted == _ACCOUNTED or written == _WRITTEN or (best is not None and e.rank(goal) > best.rank(goal)):
+            break  # estimates leave things out: what is thought to take longer than that does
         if e.peak * excess > space.pad.capacity:
             continue
         made = write(space, t)

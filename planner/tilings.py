@@ -47,6 +47,11 @@ class Estimate:
     peak: int
     holds: Mapping[str, int]
 
+    def rank(self, goal: Goal) -> tuple[float, ...]:
+        """What a goal goes by, the least being best."""
+        keys = {"latency": (self.cycles, self.traffic), "traffic": (self.traffic, self.cycles)}
+        return keys.get(goal.objective, (float(self.peak), self.cycles))
+
 
 def pad_of(machine: Machine) -> Memory | None:
     """The scratchpad that tiles are staged in: the largest of those that an engine fills from main memory."""

@@ -6,10 +6,12 @@ Which rows a single pass repairs, or how many keys a sequence has, is not known 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from tilewright.codegen.accounts.account import of_skeleton
-from tilewright.codegen.accounts.prepared import Prepared, prepare
+from tilewright.codegen.accounts.prepared import Prepared
+from tilewright.codegen.lower import Lowered, as_written, lower
 from tilewright.hw import Account, Machine
 from tilewright.lang import ir
 from tilewright.lang.func import Definition
@@ -20,16 +22,26 @@ from tilewright.schedule.state import State
 NOTE = "conditions on data are taken to hold"
 
 
+@dataclass(frozen=True, eq=False)
+class _AtSizes(Prepared):
+    """What is lowered for some sizes alone, which takes less time: what they decide is decided."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        return lower(as_written(self.state, self.mode, "instrumented", self.machine, self.sizes))
+
+
 def most(schedule: Schedule, machine: Machine, sizes: Mapping[str, int]) -> Account:
-    """The account of a complete schedule at these sizes. Raises CapacityError where its buffers do not fit, and
-    SimulationError `skeleton.data` where data say how long a loop is."""
+    """The account of a complete schedule at these sizes (and scalars). Raises CapacityError where its buffers do not fit,
+    and SimulationError `skeleton.data` where data say how long a loop is."""
     p = schedule.pipeline
-    own = {n: sizes[n] for n in (*p.sizes, *(s.name for s in p.scalars)) if n in sizes}
+    fixed = {n: sizes[n] for n in p.sizes}
+    own = {**fixed, **{s.name: sizes[s.name] for s in p.scalars if s.name in sizes}}
     state = unconditional(schedule.state)
-    if state is schedule.state:
-        return of_skeleton(prepare(p, schedule, machine, "contract"), own)
-    found = of_skeleton(Prepared(p, state, machine, "contract"), own)
-    return replace(found, notes=(*found.notes, NOTE))
+    found = of_skeleton(_AtSizes(p, state, machine, "contract", sizes=fixed), own)
+    return found if state is schedule.state else replace(found, notes=(*found.notes, NOTE))
 
 
 def unconditional(state: State) -> State:
