@@ -176,12 +176,17 @@ def _inputs(g: Graph) -> list[Array | InoutFunc]:
 
 
 def _cost(g: Graph, step: Step, engine: float | None) -> Cost:
+    """What a step takes. Of one with an account the cores' waiting is loading: the rest of it overlaps within the step."""
     if engine is None:
         return Cost(work=step.region.cycles)
     free = sum(g.read(s) for s in step.part.inputs if isinstance(s, (Array, InoutFunc))) / engine
     bound = sum(_bytes(g, s) for s in step.part.inputs if isinstance(s, Buffer)) / engine
-    computing = sum(g.computing[f] for f in step.region.members)
-    return Cost(free, bound, max(computing, step.region.cycles - free - bound))
+    time = None if step.staged is None or step.staged.account is None else step.staged.account.time
+    if time is None:
+        computing = sum(g.computing[f] for f in step.region.members)
+        return Cost(free, bound, max(computing, step.region.cycles - free - bound))
+    waiting = (time.cycles - time.busy) / ((free + bound) or 1.0)
+    return Cost(waiting * free, waiting * bound, time.cycles if free + bound == 0 else time.busy)
 
 
 def _share(g: Graph, step: Step, cores: int) -> Share:

@@ -215,10 +215,11 @@ def with_memory(machine, capacity):
 
 def test_what_fits_in_no_order_is_refused():
     with pytest.raises(PlanError) as e:
-        make_plan(skip.pipeline(), with_memory(NATIVE, 200_000), {"T": 256})
+        make_plan(three.pipeline(), with_memory(NATIVE, 10_000), {"T": 32})
     assert e.value.code == "plan.capacity"
-    assert "200,000 B" in str(e.value)
-    assert "344,064 B of inputs" in str(e.value)
+    assert "10,000 B" in str(e.value)
+    assert "12,288 B of inputs" in str(e.value)
+    assert "linear (4,096 B)" in str(e.value)
 
 
 # Policies ----------------------------------------------------------------------------------------------------------------
@@ -238,3 +239,19 @@ def test_an_order_says_what_it_was_chosen_by():
     assert order.peak <= order.naive
     assert order.groups == (1,) * len(plan.steps)
     assert order.cycles == order.serial > 0
+
+
+@tw.kernel
+def three(x: tw.f32[T, 32], w: tw.f32[32, 32], v: tw.f32[32, 32]):
+    a = ops.linear(x, w)
+    return a, ops.linear(x, v), ops.linear(a, v)
+
+
+def test_an_engine_loads_beside_the_cores():
+    """What is overlapped is what the cores wait for in the accounts of the steps, and not more."""
+    plan = make_plan(three.pipeline(), load_machine("toy"), {"T": 8}, Goal(phase="decode"))
+    order, accounts = plan.order, [s.staged.account.time for s in plan.steps]
+    assert len(plan.steps) == 3
+    assert order.serial == pytest.approx(plan.account().cycles)
+    assert sum(t.busy for t in accounts) < order.cycles < order.serial
+    assert order.fits == "spm"
