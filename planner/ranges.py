@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -96,8 +97,7 @@ def plan_ranges(
     points = [{**at, **scalars} for at in points_of(ranges)]
     if len(points) == 1:
         return replace(make_plan(p, machine, points[0], goal, weights), valid_for=ValidFor(dict(ranges)))
-    each = replace(goal, budget_s=goal.budget_s / len(points))
-    candidates = [make_plan(p, machine, at, each, weights) for at in points]
+    candidates = list(_candidates(p, machine, points, goal, weights))
     compare = _Comparison(Model(machine, goal))
     costs = [[compare.cost(plan, at) for at in points] for plan in candidates]
     best = [min(c[k][0] for c in costs) for k in range(len(points))]
@@ -112,6 +112,17 @@ def plan_ranges(
     )
     late = any(c.late for c in candidates)
     return replace(candidates[chosen], goal=goal, valid_for=ValidFor(dict(ranges), seen), late=late)
+
+
+def _candidates(
+    p: Pipeline, machine: Machine, points: list[dict[str, int]], goal: Goal, weights: Iterable[str]
+) -> Iterator[Plan]:
+    """A plan for each point; what one leaves of the time for all is for those that come after it."""
+    end = time.monotonic() + goal.budget_s
+    for k, at in enumerate(points):
+        left = (end - time.monotonic()) / (len(points) - k)
+        share = max(left, goal.budget_s / (10 * len(points)))  # none goes without
+        yield make_plan(p, machine, at, replace(goal, budget_s=share), weights)
 
 
 def _ratio(cost: float, best: float) -> float:

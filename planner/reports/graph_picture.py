@@ -81,10 +81,10 @@ def graph_picture(data: Mapping[str, Any], folded: Sequence[Repeat] = ()) -> str
         parts.append(_frame([drawing.boxes[number[k]] for k in range(r.first, r.first + r.length) if k in number], r))
     parts += [_edge(drawing, e, drawn, joined) for e in range(len(joined))]
     parts += [_step(k, steps[k], drawing.boxes[number[k]], total, stands, results) for k in drawn]
-    margin = 34.0
-    inner = el("g", "".join(parts), transform=f"translate({margin} {margin})")
+    margin, above = 34.0, 66.0  # room for the buttons
+    inner = el("g", "".join(parts), transform=f"translate({margin} {above})")
     return picture(
-        el("g", inner, cls="canvas"), drawing.width + 2 * margin, drawing.height + 2 * margin, "graph zoomable",
+        inner, drawing.width + 2 * margin, drawing.height + margin + above, "graph zoomable",
         f"The graph of {len(steps)} steps",
     )  # fmt: skip
 
