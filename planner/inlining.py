@@ -12,7 +12,9 @@ from tilewright.lang.pipeline import Pipeline
 from tilewright.planner.measure import Work
 from tilewright.planner.model import Model
 
-_REPAIR = 0.1  # cycles for an index that is not affine: at the edges of a picture, or where axes are split
+_REPAIR = (
+    0.1  # cycles for an index that is not affine, or a choice by index: at the edges of a picture, where axes are split
+)
 
 
 class Point(NamedTuple):
@@ -38,9 +40,11 @@ def _point(w: Work, model: Model, inlined: Collection[Func] = ()) -> Point:
 
 
 def _repaired(d: Definition) -> int:
-    """How many loads of a definition have an index that is not affine."""
+    """How many loads of a definition have an index that is not affine, and how often it chooses by index."""
     indices = [n.args for n in ir.leaves(d.values, "load")]
-    return sum(any(m.op in ("select", "min", "max", "floordiv", "mod") for m in ir.postorder(i)) for i in indices)
+    choices = [n.args[:1] for n in ir.postorder(d.values) if n.op == "select"]
+    edges = sum(any(m.op in ("select", "min", "max", "floordiv", "mod") for m in ir.postorder(i)) for i in indices)
+    return edges + sum(not ir.leaves(c, "load") for c in choices)
 
 
 def choose_inlined(p: Pipeline, works: Mapping[Func, Work], model: Model) -> tuple[Func, ...]:
