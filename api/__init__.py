@@ -23,6 +23,7 @@ from tilewright.lang.errors import (
     SymbolicUseError,
     TilewrightError,
     TypeRuleError,
+    UnusedWarning,
 )
 from tilewright.lang.expr import (
     Expr,
@@ -161,6 +162,7 @@ __all__ = [
     "TailError",
     "TilewrightError",
     "TypeRuleError",
+    "UnusedWarning",
     "Var",
     "WordingError",
     "abs",

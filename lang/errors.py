@@ -143,6 +143,10 @@ class ParseError(TilewrightError):
     default_code = "parse"
 
 
+class UnusedWarning(UserWarning):
+    """A kernel's text defines what no result needs."""
+
+
 class AssumptionError(TilewrightError):
     """What `tw.assume` promised does not hold."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from tilewright.lang.errors import located
 from tilewright.lang.expr import Expr, wrap
 from tilewright.lang.extern import Extern, wide
 from tilewright.lang.extern_stage import ExternStage
-from tilewright.lang.func import Func, FuncRef
+from tilewright.lang.func import Func, FuncRef, InoutFunc
 from tilewright.lang.symbols import Size, bad
 from tilewright.lang.tensors import Tensor
 from tilewright.lang.text import rules
@@ -37,6 +38,7 @@ class Scope:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     open_sizes: bool = False  # an unknown name is a size (extents of parameters)
     externs: dict[str, Extern | ExternStage] = field(default_factory=dict)  # functions of the user's own
+    ahead: Callable[[str], None] = lambda name: None  # raises for a name that is defined further down
 
     def extern(self, name: str) -> Extern:
         found = self.externs.get(name)
@@ -77,8 +79,17 @@ class Scope:
 
     def tensor(self, name: str) -> Tensor:
         if name not in self.tensors:
-            raise bad(f"unknown array or Func {name}", "unknown-name", f"known: {', '.join(self.tensors) or 'none'}")
+            self.ahead(name)
+            raise bad(f"unknown array or Func {name}", "unknown-name", known_names(name, self.tensors))
         return self.tensors[name]
+
+
+def known_names(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by a name that nothing has."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 1)
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return (f"did you mean {near[0]}? " if near else "") + f"known: {shown or 'none'}"
 
 
 def name_of(tree: Any) -> str:
@@ -105,6 +116,8 @@ def evaluate(tree: Any, scope: Scope, source: Source) -> Any:
     stack: list[tuple[Any, bool]] = [(tree, False)]
     while stack:
         t, ready = stack.pop()
+        if t.data == "chain":
+            t = _grouped(t, source)
         parts = expressions(t)
         if not ready and parts:
             stack.append((t, True))
@@ -116,6 +129,30 @@ def evaluate(tree: Any, scope: Scope, source: Source) -> Any:
         with located(source.location(_anchor(t))):
             values.append(_RULES[t.data](t, operands, scope))
     return values[0]
+
+
+def _grouped(t: Any, source: Source) -> Any:
+    """Operands and operators side by side as a tree of operators: those that bind tighter first, equal ones from the
+    left; comparisons are not compared."""
+    operands, pending = [t.children[0]], []
+
+    def bound() -> None:
+        right, op, left = operands.pop(), pending.pop()[1], operands.pop()
+        operands.append(Tree("binary", [left, op, right], left.meta))
+
+    for op, operand in zip(t.children[1::2], t.children[2::2], strict=True):
+        level = rules.PRECEDENCE[_OPERATORS[str(op)]]
+        while pending and pending[-1][0] >= level:
+            if pending[-1][0] == rules.COMPARE:
+                source.fail(
+                    f"found {str(op)!r} behind a comparison", op, "two of them are joined by &: (a < b) & (b < c)"
+                )
+            bound()
+        pending.append((level, op))
+        operands.append(operand)
+    while pending:
+        bound()
+    return operands[0]
 
 
 def _anchor(t: Any) -> Any:
@@ -162,6 +199,8 @@ def _load(t: Any, operands: list, scope: Scope) -> Expr:
     tensor = scope.tensor(name_of(t.children[0]))
     ref = tensor[tuple(operands)]  # type: ignore[index]
     if isinstance(tensor, Func):
+        if tensor.init is None and not isinstance(tensor, InoutFunc):
+            scope.ahead(tensor.name)
         tensor.require_defined()
     return ref
 

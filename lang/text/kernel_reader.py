@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Collection, Iterable
+import warnings
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from lark import Token, Tree
 
-from tilewright.lang.errors import located
+from tilewright.lang.errors import UnusedWarning, located
 from tilewright.lang.expr import Expr, wrap
 from tilewright.lang.extern import Extern
 from tilewright.lang.extern_stage import ExternStage
@@ -20,7 +21,7 @@ from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.symbols import Size, Var, bad, rdom, to_index
 from tilewright.lang.tensors import Array, Table
 from tilewright.lang.text.evaluate import Scope, evaluate, integer, name_of, typed
-from tilewright.lang.text.reader import Source, check_version, grammar
+from tilewright.lang.text.reader import Source, check_version, grammar, without_collection
 from tilewright.lang.types import DTYPES, DType
 
 _STEPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div", "&=": "and", "|=": "or", "^=": "xor"}
@@ -35,16 +36,17 @@ def parse_kernel(
     Raises ParseError for text that is no kernel, and the errors of lang.func and lang.expr for kernels without meaning.
     """
     source = Source(text, origin, first_line)
-    tree = source.tree(grammar("tilewright.lang.text", "kernel.lark"))
-    kernels = []
-    for t in tree.children:
-        if t.data == "version":
-            check_version(t, source)
-        else:
-            kernels.append(t)
-    if len(kernels) != 1:
-        source.fail(f"the text has {len(kernels)} kernels, expected one", kernels[1] if kernels else tree)
-    return _Builder(source, externs).kernel(kernels[0])
+    with without_collection():
+        tree = source.tree(grammar("tilewright.lang.text", "kernel.lark"))
+        kernels = []
+        for t in tree.children:
+            if t.data == "version":
+                check_version(t, source)
+            else:
+                kernels.append(t)
+        if len(kernels) != 1:
+            source.fail(f"the text has {len(kernels)} kernels, expected one", kernels[1] if kernels else tree)
+        return _Builder(source, externs).kernel(kernels[0])
 
 
 class _Builder:
@@ -54,11 +56,14 @@ class _Builder:
         self.source = source
         self.scope = Scope(externs={e.name: e for e in externs})
         self.lets: list[Any] = []
+        self.lines: list[Any] = []
+        self.here = ""  # the Func that is defined at the moment
 
     def kernel(self, tree: Any) -> Pipeline:
         name, params, structure, *lines = tree.children
         place = self.source.location(tree)
         made = self.params(params.children if params else [])
+        self.lines, self.scope.ahead = lines, self.refuse_ahead
         for line in lines:
             with located(self.source.location(line)):
                 getattr(self, f"line_{line.data}")(line)
@@ -68,7 +73,37 @@ class _Builder:
                           "a let stands before the definition that uses it")  # fmt: skip
         with located(self.source.location(structure or tree)):
             returned = self.structure(structure) if structure is not None else None
-            return make_pipeline(returned, made, name_of(name), place)
+            p = make_pipeline(returned, made, name_of(name), place)
+        self.tell_unused(p)
+        return p
+
+    def tell_unused(self, p: Pipeline) -> None:
+        """Warn of Funcs that no result needs."""
+        used = {f.name for f in p.funcs}
+        for line in self.lines:
+            n = name_of(line.children[0]) if line.data in ("definition", "staged", "types") else None
+            f = self.scope.tensors.get(n) if n is not None else None
+            if n is not None and n not in used and isinstance(f, Func) and not isinstance(f, InoutFunc):
+                used.add(n)  # once
+                at = self.source.location(line)
+                warnings.warn_explicit(
+                    f"{n} is {'defined' if f.init is not None else 'declared'}, and no result of {p.name} needs it",
+                    UnusedWarning, at.file, at.line,
+                )  # fmt: skip
+
+    def refuse_ahead(self, name: str) -> None:
+        """Raise DefinitionError for a Func that is read further up than where it is defined, as in a cycle."""
+        lines = [x for x in self.lines if x.data in ("definition", "staged")]
+        defined = {name_of(x.children[0]): x for x in reversed(lines)}
+        if name not in defined or name == self.here:
+            return
+        cycle = _way(defined, name, self.here)
+        line = self.source.location(defined[name]).line
+        if cycle:
+            raise bad(f"{self.here} depends on itself: {' reads '.join([self.here, *cycle])}", "cycle",
+                      f"{name} is defined in line {line}; split them into Funcs without a cycle")  # fmt: skip
+        raise bad(f"{name} is used before it is defined", "undefined",
+                  f"it is defined in line {line}: producers stand before their consumers")  # fmt: skip
 
     def value(self, tree: Any) -> Any:
         return evaluate(tree, self.scope, self.source)
@@ -170,7 +205,7 @@ class _Builder:
 
     def line_definition(self, t: Any) -> None:
         name, indices, step, values, over = t.children
-        n = name_of(name)
+        n = self.here = name_of(name)
         found = self.scope.tensors.get(n)
         if found is not None and not isinstance(found, Func):
             raise bad(f"{n} is an input and is defined here", "input-defined", "declare it inout, or use another name")
@@ -200,6 +235,7 @@ class _Builder:
     def line_staged(self, t: Any) -> None:
         """`S[i, j] = stage!rows "2" (A[i, 0:N], alpha)`."""
         name, indices, step, _, called, version, *given = t.children
+        self.here = name_of(name)
         f = self.scope.tensor(name_of(name))
         if not isinstance(f, Func) or isinstance(f, InoutFunc) or f.init is not None or str(step) != "=":
             raise bad(f"{f.name} is updated by a stage", "stage-update", "a stage is the pure definition of a Func")
@@ -287,6 +323,25 @@ def _key(t: Any) -> str | int:
         minus, digits = t.children
         return -int(digits) if minus else int(digits)
     return name_of(t)
+
+
+def _way(defined: Mapping[str, Any], start: str, end: str) -> list[str]:
+    """The Funcs from one to another by what their first definitions read, both included; none where there is no way."""
+    came: dict[str, str] = {}
+    todo = [start]
+    while todo and end not in came:
+        n = todo.pop(0)
+        loads = [t for x in defined[n].children if isinstance(x, Tree) for t in x.find_data("load")]
+        for m in dict.fromkeys(name_of(t.children[0]) for t in loads):
+            if m in defined and m not in came and m != n:
+                came[m] = n
+                todo.append(m)
+    if end not in came:
+        return []
+    way = [end]
+    while way[-1] != start:
+        way.append(came[way[-1]])
+    return way[::-1]
 
 
 def _some(t: Any) -> list[Any]:

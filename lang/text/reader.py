@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any, NoReturn
@@ -66,6 +68,19 @@ def grammar(package: str, file: str, start: str = "start") -> Lark:
     """The parser for a rule of a grammar file that lies in one of our packages (once per process)."""
     text = (files(package) / file).read_text(encoding="utf-8")
     return Lark(text, parser="lalr", postlex=Blocks(), propagate_positions=True, start=start)
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Python's collector of circles stands still: it takes half of the time that a large text takes to read, and a tree
+    has none."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 class Source:
