@@ -24,8 +24,8 @@ def stores_masked_integers(text: str) -> bool:
     return re.search(r"@llvm\.masked\.store\.v\d+i", text) is not None
 
 
-def one_lane_stores_replaced(module: llvm.ModuleRef) -> llvm.ModuleRef:
-    """The module with those stores replaced (itself where there are none)."""
+def one_lane_stores_replaced(module: llvm.ModuleRef, context: llvm.ContextRef | None = None) -> llvm.ModuleRef:
+    """The module with those stores replaced (itself where there are none); a new one is made in `context`."""
     text = str(module)
     if "@llvm.masked.store.v" not in text:
         return module
@@ -39,7 +39,7 @@ def one_lane_stores_replaced(module: llvm.ModuleRef) -> llvm.ModuleRef:
         lines += _scalar_store(line, lane, found)
     if not found:
         return module
-    made = llvm.parse_assembly("\n".join(lines))
+    made = llvm.parse_assembly("\n".join(lines), context)
     made.name = module.name
     made.verify()
     return made

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,7 @@ import llvmlite.binding as llvm
 
 from tilewright.codegen.objects import check_symbols
 from tilewright.codegen.one_lane import one_lane_stores_replaced, stores_masked_integers
+from tilewright.codegen.side_by_side import emitted, run_passes
 from tilewright.lang.errors import CompileError
 from tilewright.schedule.processor import host_features
 
@@ -53,13 +55,20 @@ def versions() -> str:
 
 
 _lock = threading.Lock()
+_own = threading.local()  # machines of this thread, by target: LLVM has them used by one thread at a time
 
 
-@functools.cache
 def machine(target: Target | None = None) -> llvm.TargetMachine:
-    """The (cached) LLVM target machine of `target` (default: this machine)."""
-    _initialise()
-    want = target or host()
+    """The LLVM target machine of `target` (default: this machine), one for each thread."""
+    known = _own.__dict__.setdefault("machines", {})
+    if target not in known:
+        known[target] = _new_machine(target or host())
+    return known[target]
+
+
+def _new_machine(want: Target) -> llvm.TargetMachine:
+    with _lock:
+        _initialise()
     if want.triple != host().triple:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
@@ -71,20 +80,34 @@ def machine(target: Target | None = None) -> llvm.TargetMachine:
         raise CompileError(f"LLVM knows no target {want.triple!r}: {problem}", code="target") from problem
 
 
-def optimized(text: str, level: Level = "fast", target: Target | None = None) -> llvm.ModuleRef:
-    """The module, parsed, verified and optimised. Text that is no valid module raises CompileError (code
-    `ir`)."""
+@contextmanager
+def optimized(text: str, level: Level = "fast", target: Target | None = None) -> Iterator[llvm.ModuleRef]:
+    """The module, parsed, verified and optimised, in a context of its own; both are gone afterwards. Text that is no
+    valid module raises CompileError (code `ir`)."""
     tm = machine(target)
-    try:
-        module = llvm.parse_assembly(text)
-        module.name = "tilewright"
-        module.triple = tm.triple
-        module.data_layout = str(tm.target_data)
-        module.verify()
-    except RuntimeError as problem:
-        raise CompileError(f"generated code is not valid LLVM IR: {problem}", code="ir") from problem
-    _run(module, tm, level)
-    return one_lane_stores_replaced(module) if stores_masked_integers(text) else module
+    with llvm.create_context() as context:
+        try:
+            module = llvm.parse_assembly(text, context)
+        except RuntimeError as problem:
+            raise _invalid(problem) from problem
+        with module:
+            try:
+                module.name = "tilewright"
+                module.triple = tm.triple
+                module.data_layout = str(tm.target_data)
+                module.verify()
+            except RuntimeError as problem:
+                raise _invalid(problem) from problem
+            _run(module, tm, level)
+            if not stores_masked_integers(text):
+                yield module
+                return
+            with one_lane_stores_replaced(module, context) as replaced:
+                yield replaced
+
+
+def _invalid(problem: RuntimeError) -> CompileError:
+    return CompileError(f"generated code is not valid LLVM IR: {problem}", code="ir")
 
 
 def _run(module: llvm.ModuleRef, tm: llvm.TargetMachine, level: Level) -> None:
@@ -112,7 +135,7 @@ def _run(module: llvm.ModuleRef, tm: llvm.TargetMachine, level: Level) -> None:
     simplify = builder.getFunctionPassManager()
     for function in module.functions:
         if not function.is_declaration:
-            simplify.run(function, builder)
+            run_passes(simplify, function, builder)
 
 
 def optimize_and_emit(
@@ -120,12 +143,11 @@ def optimize_and_emit(
     timings: dict[str, float] | None = None,
 ) -> bytes:  # fmt: skip
     """Object bytes of a module; symbols beyond libc, libm and `extra_symbols` are refused (code
-    `symbols`). Seconds of both steps are put into `timings`."""
-    with _lock:
-        start = time.perf_counter()
-        module = optimized(text, level, target)
+    `symbols`). Seconds of both steps are put into `timings`. Threads may do so side by side."""
+    start = time.perf_counter()
+    with optimized(text, level, target) as module:
         middle = time.perf_counter()
-        image = machine(target).emit_object(module)
+        image = emitted(machine(target), module)
         done = time.perf_counter()
     if timings is not None:
         timings |= {"optimise": middle - start, "machine code": done - middle}
@@ -135,12 +157,12 @@ def optimize_and_emit(
 
 def optimised_ir(text: str, level: Level = "fast", target: Target | None = None) -> str:
     """The module's IR after the passes of `level`."""
-    with _lock:
-        return str(optimized(text, level, target))
+    with optimized(text, level, target) as module:
+        return str(module)
 
 
 def assembly(text: str, level: Level = "fast", target: Target | None = None) -> str:
     """Assembly text of what `optimize_and_emit` would emit, with LLVM's remarks on loops, blocks and spilled registers."""
-    with _lock:
-        machine(target).set_asm_verbosity(True)
-        return machine(target).emit_assembly(optimized(text, level, target))
+    machine(target).set_asm_verbosity(True)
+    with optimized(text, level, target) as module:
+        return machine(target).emit_assembly(module)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.compile import Compiled, compile_schedule, given_outputs, stride_class
+from tilewright.codegen.compile import Compiled, given_outputs, stride_class
 from tilewright.codegen.native_calls import MISSED, missed
 from tilewright.codegen.physical import interface, unpack
 from tilewright.lang import ir
@@ -22,6 +22,7 @@ from tilewright.lang.nested import flat_arguments, flat_named
 from tilewright.lang.pipeline import Output, Pipeline, ScalarParam
 from tilewright.lang.tensors import Array
 from tilewright.lang.values import Env, index_values
+from tilewright.planner.compiling import compile_all
 from tilewright.planner.cut import Buffer, Source
 from tilewright.planner.given import ROWS
 from tilewright.planner.native import Caller, Linked
@@ -72,17 +73,19 @@ class Program:
         self.pipeline = plan.pipeline  # as callers see it
         self._weights: dict[Weight, np.ndarray] = {}  # that were packed
         self._said: dict[str, int] = {}  # sizes by their shapes
-        kernels: dict[tuple[str, str], Compiled] = {}
+        kernels = compile_all({s.schedule.hash: (s.part.pipeline, s.schedule) for s in plan.steps}, mode)
         calls = []
         for step in plan.steps:
             p = step.part.pipeline
-            key = p.digest, step.schedule.hash
-            if key not in kernels:
-                kernels[key] = compile_schedule(p, step.schedule, mode)
             seen = interface(p, step.given.maps, outputs=False)
             said = {e.attr for a in seen.arrays for e in a.extents if e.op == "size"}
             calls.append(
-                _Call(kernels[key], _inputs(plan, step), step.part.outputs, tuple(n for n in p.sizes if n not in said))
+                _Call(
+                    kernels[step.schedule.hash],
+                    _inputs(plan, step),
+                    step.part.outputs,
+                    tuple(n for n in p.sizes if n not in said),
+                )
             )
             _ready_in_place(plan, calls[-1])
         self._calls, self.kernels = tuple(calls), tuple(kernels.values())
