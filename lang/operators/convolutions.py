@@ -97,6 +97,44 @@ def depthwise_conv2d(
     return _biased(out, (window.value.shape[0], *window.shape, w.shape[2]), bias)
 
 
+def conv_transpose2d(
+    x: Operand, weight: Operand, bias: Operand | None = None, *, stride: Pair = 1, padding: Pair = 0,
+    output_padding: Pair = 0,
+) -> Value:  # fmt: skip
+    """What `conv2d` does backwards: every element of x adds the filter, times it, to a larger picture.
+
+    x: (B, H, W, C), weight: (KH, KW, C, O), bias: (O,) give (B, H', W', O) with H' = (H - 1) stride - 2 padding + KH +
+    output_padding. Written out as a gather: of the filter's rows those are read that fall on an element of x.
+    """
+    v, w = value(x), value(weight)
+    if v.ndim != 4 or w.ndim != 4 or not same(v.shape[3], w.shape[2]):
+        raise bad(f"conv_transpose2d of {v!r} with {w!r}", "shape",
+                  "x: (B, H, W, C), weight: (height, width, C, output channels)")  # fmt: skip
+    steps, pads = _pair(stride, "stride", 1), _pair(padding, "padding", 0)
+    more = _pair(output_padding, "output_padding", 0)
+    if any(m >= s for m, s in zip(more, steps, strict=True)):
+        raise bad(f"output_padding {output_padding!r} with the stride {stride!r}", "operator-option",
+                  "less than the stride: it chooses among the pictures that conv2d makes as small")  # fmt: skip
+    shape = tuple(
+        (n - 1) * s - 2 * p + k + m for n, s, p, k, m in zip(v.shape[1:3], steps, pads, w.shape[:2], more, strict=True)
+    )
+    whole = [None, (0, v.shape[1]), (0, v.shape[2]), None]
+    source = boundary.constant_exterior(v.source, expr.cast(v.dtype, 0), *whole, name="bordered")
+    filters = boundary.constant_exterior(
+        w.source, expr.cast(w.dtype, 0), (0, w.shape[0]), (0, w.shape[1]), None, None, name="filter"
+    )
+    n, i, j, o = (Var(c) for c in "nyxo")
+    # row y of the result is made of the rows v of the filter with y + padding - v a multiple of the stride
+    r = rdom(v=(w.shape[0] + steps[0] - 1) // steps[0], u=(w.shape[1] + steps[1] - 1) // steps[1], c=w.shape[2])
+    out = automatic("conv_transpose")
+    (row, at_row), (column, at_column) = (
+        ((k + p) // s - part, (k + p) % s + part * s)
+        for k, p, s, part in zip((i, j), pads, steps, (r.v, r.u), strict=True)
+    )
+    out[n, i, j, o] += source[n, row, column, r.c] * filters[at_row, at_column, r.c, o]
+    return _biased(out, (v.shape[0], *shape, w.shape[3]), bias)
+
+
 def _biased(f: Func, shape: tuple[Any, ...], bias: Operand | None) -> Value:
     made = Value(f, shape)
     return made if bias is None else elementwise(lambda a, b: a + b, made, bias, name="biased")
@@ -135,4 +173,36 @@ def _pooling(x: Operand, size: Any, stride: Any, padding: Any, fill: Any) -> tup
     return window, rdom(v=height, u=width), tuple(Var(k) for k in "nyxc")
 
 
-__all__ = ["average_pool2d", "conv2d", "depthwise_conv2d", "max_pool2d"]
+def upsample2d(x: Operand, factor: Pair, *, method: str = "nearest") -> Value:
+    """A picture with `factor` times as many rows and columns. x: (B, H, W, C) gives (B, H * factor, W * factor, C).
+
+    `nearest` repeats elements. `bilinear` blends the four that are nearest; centres of pixels stay where they are
+    (PyTorch's align_corners=False), and beyond the edges lies the nearest element.
+    """
+    v, factors = value(x), _pair(factor, "factor", 1)
+    if v.ndim != 4:
+        raise bad(f"{v!r} is no batch of pictures", "shape", "its axes are batch, height, width, channels")
+    if method not in ("nearest", "bilinear"):
+        raise bad(f"upsample2d by {method!r}", "operator-option", "one of: nearest, bilinear")
+    shape = (v.shape[0], v.shape[1] * factors[0], v.shape[2] * factors[1], v.shape[3])
+    if method == "nearest":
+        n, i, j, c = (Var(k) for k in "nyxc")
+        out = automatic("upsampled")
+        out[n, i, j, c] = v[n, i // factors[0], j // factors[1], c]
+        return Value(out, shape)
+    rows = _blended(v, 1, factors[0])
+    return _blended(rows, 2, factors[1])
+
+
+def _blended(v: Value, axis: int, factor: int) -> Value:
+    """An axis `factor` times as long, each element a blend of the two that its centre lies between."""
+    out, at = automatic("upsampled"), tuple(Var(k) for k in "nyxc")
+    twice = 2 * at[axis] + 1 - factor  # the place in the old axis, in parts of 1 / (2 factor)
+    below, part = twice // (2 * factor), to_f(twice % (2 * factor), v) / (2 * factor)
+    last = v.shape[axis] - 1
+    low, high = (v[(*at[:axis], expr.clamp(k, 0, last), *at[axis + 1 :])] for k in (below, below + 1))
+    out[at] = low + (high - low) * part
+    return Value(out, (*v.shape[:axis], v.shape[axis] * factor, *v.shape[axis + 1 :]))
+
+
+__all__ = ["average_pool2d", "conv2d", "conv_transpose2d", "depthwise_conv2d", "max_pool2d", "upsample2d"]

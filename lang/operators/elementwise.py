@@ -37,9 +37,15 @@ gelu_tanh = _unary(
     "gelu_tanh", lambda v: 0.5 * v * (1 + math.tanh(_TANH_GELU * (v + 0.044715 * (v * v * v)))),
     "GELU by its usual approximation: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2.",
 )  # fmt: skip
+hard_swish = _unary("hard_swish", lambda v: v * expr.clamp(v + 3, 0, 6) / 6, "x * clamp(x + 3, 0, 6) / 6.")
 softplus = _unary(
     "softplus", lambda v: expr.maximum(v, 0) + math.log1p(math.exp(-expr.abs_(v))), "log(1 + exp(x)), without overflow."
 )
+
+
+def elu(x: Operand, alpha: Any = 1.0) -> Value:
+    """x where it is positive, else alpha * (exp(x) - 1)."""
+    return elementwise(lambda v: expr.select(v > 0, v, alpha * math.expm1(v)), x, name="elu")
 
 
 def leaky_relu(x: Operand, slope: Any = 0.01) -> Value:
@@ -73,6 +79,6 @@ def cast(t: Any, x: Operand) -> Value:
 
 
 __all__ = [
-    "abs_", "cast", "clamp", "exp", "gelu", "gelu_tanh", "leaky_relu", "log", "maximum", "minimum", "relu", "sigmoid",
-    "silu", "softplus", "sqrt", "tanh", "where",
+    "abs_", "cast", "clamp", "elu", "exp", "gelu", "gelu_tanh", "hard_swish", "leaky_relu", "log", "maximum", "minimum",
+    "relu", "sigmoid", "silu", "softplus", "sqrt", "tanh", "where",
 ]  # fmt: skip

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from tilewright.lang.expr import Expr
 from tilewright.lang.func import automatic
-from tilewright.lang.operators.value import Operand, Value, broadcast, elementwise, same, stretched, value, variables
+from tilewright.lang.operators.monomials import product
+from tilewright.lang.operators.value import (
+    Operand,
+    Value,
+    broadcast,
+    elementwise,
+    same,
+    stretched,
+    to_f,
+    value,
+    variables,
+)
 from tilewright.lang.symbols import Var, bad, rdom
 
 
@@ -49,8 +60,41 @@ def linear(x: Operand, weight: Operand, bias: Operand | None = None, *, transpos
     out, at, j, r = automatic("linear"), variables(v.ndim - 1), Var("j"), rdom(k=k)
     inner = r.k
     out[(*at, j)] += v[(*at, inner)] * w[(j, inner) if transpose else (inner, j)]
-    product = Value(out, (*v.shape[:-1], n))
-    return product if bias is None else elementwise(lambda a, b: a + b, product, bias, name="biased")
+    made = Value(out, (*v.shape[:-1], n))
+    return made if bias is None else elementwise(lambda a, b: a + b, made, bias, name="biased")
 
 
-__all__ = ["linear", "matmul"]
+def quantized_linear(
+    x: Operand, weight: Operand, scales: Operand, bias: Operand | None = None, *, transpose: bool = False
+) -> Value:
+    """x @ (weight * scales) + bias with weights of few bits (i8, u8) and their scales.
+
+    x: (..., K), weight: (K, N) (with `transpose`: (N, K)), bias: (N,) give (..., N). `scales` is (N,), one for each
+    column, which multiplies the sums; or (K / G, N) ((N, K / G) with `transpose`), one for every run of G weights of a
+    column, which are made whole as they are read.
+    """
+    v, w, s = value(x), value(weight), value(scales)
+    if v.ndim == 0 or w.ndim != 2 or not w.dtype.is_int:
+        raise bad(f"quantized_linear of {v!r} and {w!r}", "shape", "x has an axis or more, the weight two, of integers")
+    k, n = w.shape if not transpose else w.shape[::-1]
+    columns = s.shape[-1] if s.ndim < 2 or not transpose else s.shape[0]
+    if not same(k, v.shape[-1]) or s.ndim not in (1, 2) or not same(columns, n):
+        raise bad(f"quantized_linear of {v!r} and {w!r} with scales {s!r}", "shape",
+                  "x: (..., K), weight: (K, N), scales: (N,) or (K / G, N)")  # fmt: skip
+    out, at, j, r = automatic("quantized_linear"), variables(v.ndim - 1), Var("j"), rdom(k=k)
+    inner = r.k
+    one = to_f(w[(j, inner) if transpose else (inner, j)], v)
+    if s.ndim == 2:
+        run = product([k]).divided(product([s.shape[1] if transpose else s.shape[0]]))
+        if run is None:
+            raise bad(f"scales {s!r} for {w!r}", "shape", "K must be a multiple of their number for all sizes")
+        group = inner // run.expression()
+        one = one * s[(j, group) if transpose else (group, j)]
+    out[(*at, j)] += v[(*at, inner)] * one
+    made = Value(out, (*v.shape[:-1], n))
+    if s.ndim == 1:
+        made = elementwise(lambda a, c: a * c, made, s, name="scaled")
+    return made if bias is None else elementwise(lambda a, b: a + b, made, bias, name="biased")
+
+
+__all__ = ["linear", "matmul", "quantized_linear"]

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.lang import expr, math, reduce
 from tilewright.lang.expr import Expr
 from tilewright.lang.func import automatic
-from tilewright.lang.operators.shapes import expand_dims, reshape, split_axis
+from tilewright.lang.operators.shapes import concat, expand_dims, reshape, split_axis
 from tilewright.lang.operators.value import (
     Operand,
     Value,
@@ -16,6 +16,7 @@ from tilewright.lang.operators.value import (
     broadcast,
     elementwise,
     extent,
+    same,
     stretched,
     to_f,
     value,
@@ -120,6 +121,54 @@ def _place(f: Callable[..., Expr], v: Value, axis: int, name: str) -> Value:
     return Value(out, (*v.shape[:k], *v.shape[k + 1 :]))
 
 
+def cumsum(x: Operand, axis: int = -1) -> Value:
+    """Running sums along an axis: element k is the sum of x[0] to x[k]."""
+    v = value(x)
+    k, at = axis_of(v, axis), variables(v.ndim)
+    out, r = automatic("cumsum"), rdom(r=(1, v.shape[k]))
+
+    def here(i: Any) -> tuple[Expr, ...]:
+        return (*at[:k], i, *at[k + 1 :])
+
+    out[at] = v[at]
+    out[here(r.r)] = out[here(r.r - 1)] + v[here(r.r)]
+    return Value(out, v.shape)
+
+
+def topk(x: Operand, k: int, axis: int = -1) -> tuple[Value, Value]:
+    """The `k` largest along an axis, largest first, and where they are (i64); of equal ones the first comes first.
+
+    Each is the largest of what stands behind the one before it in that order, so that the work is `k` passes: for small
+    `k`. Of a row of fewer than `k` elements the places that are left are -1, and the values those of element 0. NaNs are
+    not ordered.
+    """
+    v, a = value(x), axis_of(value(x), axis)
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+        raise bad(f"the {k!r} largest", "operator-option", "a number from 1 on")
+    places: list[Value] = []
+    rest = (*v.shape[:a], *v.shape[a + 1 :])
+    for _ in range(k):
+        at, r = variables(len(rest)), rdom(r=v.shape[a])
+        element = v[(*at[:a], r.r, *at[a:])]
+        if places:
+            before = _element_at(v, a, at, places[-1])
+            later = (element == before) & (expr.cast("i64", r.r) > places[-1][at])
+            r = r.where((element < before) | later)
+        out = automatic("topk_place")
+        out[at] = reduce.argmax(element, over=r)
+        places.append(Value(out, rest))
+    joined = concat([expand_dims(p, a) for p in places], a)
+    largest, at = automatic("topk"), variables(v.ndim)
+    largest[at] = _element_at(v, a, (*at[:a], *at[a + 1 :]), joined, at)
+    return Value(largest, joined.shape), joined
+
+
+def _element_at(v: Value, axis: int, at: Sequence[Expr], places: Value, where: Sequence[Expr] | None = None) -> Expr:
+    """The element of `v` at a place along an axis that lies in memory."""
+    place = expr.clamp(places[tuple(at if where is None else where)], 0, v.shape[axis] - 1)
+    return v[(*at[:axis], place, *at[axis:])]
+
+
 # Softmax ----------------------------------------------------------------------------------------------------------
 
 
@@ -152,6 +201,19 @@ def log_sum_exp(x: Operand, axis: int = -1, keepdims: bool = False) -> Value:
     largest, _, total = _shifted(v, k, "log_sum_exp")
     made = elementwise(lambda m, s: m + math.log(s), largest, total, name="log_sum_exp")
     return expand_dims(made, k) if keepdims else made
+
+
+def cross_entropy(x: Operand, targets: Operand) -> Value:
+    """-log(softmax(x)) at the target of each row: x (..., C) of scores and integer targets (...) give (...).
+
+    A target beyond the classes counts as the nearest one: nothing outside is touched.
+    """
+    v, t = value(x), value(targets)
+    if v.ndim != t.ndim + 1 or not all(map(same, v.shape, t.shape)) or not t.dtype.is_int:
+        raise bad(f"cross_entropy of {v!r} and {t!r}", "shape", "scores (..., C), integer targets (...)")
+    total, at, out = log_sum_exp(v), variables(t.ndim), automatic("cross_entropy")
+    out[at] = total[at] - v[(*at, expr.clamp(expr.cast("i64", t[at]), 0, v.shape[-1] - 1))]
+    return Value(out, t.shape)
 
 
 # Norms ------------------------------------------------------------------------------------------------------------
@@ -209,6 +271,16 @@ def group_norm(
     return reshape(_normal(parted, axes, True, epsilon, g, b, "group_norm"), v.shape)
 
 
+def instance_norm(x: Operand, gamma: Operand | None = None, beta: Operand | None = None, epsilon: Any = 1e-5) -> Value:
+    """Every channel (the last axis) of every picture of (B, ..., C) less its mean, divided by sqrt(variance + epsilon);
+    then * gamma + beta."""
+    v = value(x)
+    if v.ndim < 3:
+        raise bad(f"instance_norm of {v!r}", "shape", "its axes are batch, one or more of space, channels")
+    _check_channels(v, gamma, beta)
+    return _normal(v, tuple(range(1, v.ndim - 1)), True, epsilon, gamma, beta, "instance_norm")
+
+
 def batch_norm(
     x: Operand, mean: Operand, variance: Operand, gamma: Operand | None = None, beta: Operand | None = None,
     epsilon: Any = 1e-5,
@@ -223,6 +295,6 @@ def batch_norm(
 
 
 __all__ = [
-    "argmax", "argmin", "batch_norm", "group_norm", "layer_norm", "log_softmax", "log_sum_exp", "max_", "mean", "min_",
-    "rms_norm", "softmax", "sum_", "variance",
+    "argmax", "argmin", "batch_norm", "cross_entropy", "cumsum", "group_norm", "instance_norm", "layer_norm", "log_softmax",
+    "log_sum_exp", "max_", "mean", "min_", "rms_norm", "softmax", "sum_", "topk", "variance",
 ]  # fmt: skip
