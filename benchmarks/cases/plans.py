@@ -28,8 +28,8 @@ def planned(kernel: tw.Kernel, sizes: dict[str, int], *args: Any, weights: Seque
     return lambda: program(*args)
 
 
-def op_by_op(p: Pipeline, sizes: dict[str, int], scalars: dict[str, int] | None = None) -> Any:
-    """Every Func stored that a plan keeps, each with the default schedule for itself."""
+def op_by_op(p: Pipeline, sizes: dict[str, int], scalars: dict[str, int] | None = None, every: bool = False) -> Any:
+    """Each Func stored whole that a plan does not inline (or `every` one), with the default schedule for itself."""
     from tilewright.kernels import from_pipeline
     from tilewright.planner.graph import make_graph
     from tilewright.planner.host import host_machine
@@ -39,7 +39,7 @@ def op_by_op(p: Pipeline, sizes: dict[str, int], scalars: dict[str, int] | None 
     kernel = from_pipeline(p)
     s = kernel.schedule()
     for f in p.funcs:
-        if f in g.inlined:
+        if f in g.inlined and not every:
             s[f.name].compute_inline()
         elif f.init is not None and f not in g.results:
             s[f.name].compute_root()
@@ -193,6 +193,31 @@ def residual_exactly(x: np.ndarray, stages: Sequence[Sequence[np.ndarray]]) -> n
     return h
 
 
+# A picture ----------------------------------------------------------------------------------------------------------
+
+
+def laplacian() -> Case:
+    """Photograph, pyramids of eight tones and four levels."""
+    module = example("local_laplacian")
+    kernel, args = module.local_laplacian, module.inputs(repeat=2)
+    sizes = dict(zip("HW", args[0].shape, strict=True))
+    ours, unfused = planned(kernel, sizes, *args), op_by_op(kernel.pipeline(), sizes)
+    stored = op_by_op(kernel.pipeline(), sizes, every=True)
+    nobody, expert = kernel.compile(), kernel.compile(module.expert())
+    return Case(
+        ours,
+        (
+            Peer("ours, every Func stored", lambda: stored(*args), 2.0),
+            Peer("ours, op by op", lambda: unfused(*args)),
+            Peer("ours, default schedule of the whole", lambda: nobody(*args)),
+            Peer("ours, `expert` of examples/local_laplacian.py", lambda: expert(*args)),
+        ),
+        close([ours, lambda: unfused(*args), lambda: stored(*args), lambda: nobody(*args), lambda: expert(*args)],
+              lambda: np.float64(module.independent(*args)), 1e-5),
+        Work(reads=float(args[0].nbytes), writes=float(args[0].nbytes)),
+    )  # fmt: skip
+
+
 # A transformer ------------------------------------------------------------------------------------------------------
 
 
@@ -288,4 +313,5 @@ ENTRIES = (
     entry("plan-residual-8", "the same, 8 pictures", partial(residual, basic, 8)),
     entry("plan-bottleneck-1", "1x1, 3x3, 1x1: 256, 64, 64, 256 channels, 56 x 56", partial(residual, bottleneck, 1)),
     entry("plan-bottleneck-8", "the same, 8 pictures", partial(residual, bottleneck, 8)),
+    entry("plan-laplacian", "examples/local_laplacian.py, a photograph of four times its size", laplacian),
 )  # fmt: skip
