@@ -1,4 +1,5 @@
-"""The commands that say whether values are right: `verify`, of schedules and plans, with `--bisect`."""
+"""The commands that say whether values are right (`verify`, of schedules and plans, with `--bisect`), and what ails a
+plan (`doctor`)."""
 
 from __future__ import annotations
 
@@ -24,6 +25,35 @@ def add_trust_commands(command: Callable[..., argparse.ArgumentParser], about_ke
         help="name the first directive or pass that breaks the values, and cut the case down",
     )
     made.add_argument("--save", metavar="FILE.tw", help="with --bisect: write the smallest case here")
+
+    made = command("doctor", _doctor, "say what ails the plan of a kernel, why, and what helps",
+                   "Looks at the figures of the plan; with --run also at its values and at its times on this computer. The "
+                   "exit code is 1 where an error is found (and left).")  # fmt: skip
+    about_kernel(made, runs=True, planned=True)
+    made.add_argument("--machine", metavar="NAME", default="host", help="that the plan is for (default: host)")
+    made.add_argument("--objective", default="latency", metavar="WHAT", help="of the plan: latency, traffic or memory")
+    made.add_argument("--phase", metavar="WHAT", help="of the plan: prefill or decode")
+    made.add_argument(
+        "--run", action="store_true", dest="natively", help="validate the values, and measure the plan on this computer"
+    )
+    made.add_argument("--apply", nargs="?", const="", metavar="FILE.tw",
+                      help="change the plan by what helps, look again, and write the schedule to a file")  # fmt: skip
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from tilewright import commands
+    from tilewright.commands.files import writing
+
+    found = commands.doctor(
+        args.target, sizes=args.size, scalars=args.scalar, statics=args.static, dtypes=args.dtype, mode=args.mode,
+        machine=args.machine, objective=args.objective, phase=args.phase, run=args.natively, apply=args.apply is not None,
+    )  # fmt: skip
+    if args.apply and found.healed is not None:
+        text = f"{found.healed.schedule}\n"
+        with writing(args.apply), open(args.apply, "w", encoding="utf-8") as f:
+            f.write(text)
+    print(json.dumps(found.as_json(), indent=2) if args.json else found)
+    return 0 if found.ok else 1
 
 
 def _verify(args: argparse.Namespace) -> int:

@@ -39,7 +39,7 @@ Severity = Literal["error", "warning", "note"]
 
 # From where on something is a finding: shares of a whole, and factors.
 _STARTS = 0.3  # of the time, for calls and starts
-_MOVES = 0.2  # of all bytes, for what only moves
+_MOVES = 0.2  # of the time, for what only moves
 _FULL = 0.9  # of the memory
 _SLOWER = 1.3  # than the best plan at some sizes, by the model
 _SLOWER_MEASURED = 3.0  # an operation, than at the best sizes
@@ -163,15 +163,24 @@ def _transposes(plan: Plan) -> Iterator[Finding]:
         own = [works[s.part.names[f.name]] for f in s.part.pipeline.funcs if not isinstance(f, InoutFunc)]
         if own and len(own) == len(s.part.pipeline.funcs) and not any(sum(w.operations.values()) for w in own):
             moved[s.name] = 2 * works[s.name].bytes
-    changed = plan.layouts.chosen.conversions
-    total = plan.metrics.plan.bytes
-    if total and sum(moved.values()) + plan.layouts.chosen.bytes > _MOVES * total:
-        inputs = {a.name for a in plan.pipeline.params if isinstance(a, Array)}
+    inputs = {a.name for a in plan.pipeline.params if isinstance(a, Array)}
+    fixed = {a.name for a in plan.pipeline.params if isinstance(a, Array) and all(e.op == "const" for e in a.extents)}
+    # what is packed part by part in the loops that read it is no move of its own, but of weights it is for nothing
+    changed = [c for c in plan.layouts.chosen.conversions if not c.packed or c.tensor in fixed]
+    converted = sum(c.bytes for c in changed)
+    model, m = Model(plan.machine, plan.goal), plan.metrics.plan
+    share = (
+        sum(model.moving(n, n) for n in (*moved.values(), *(c.bytes for c in changed))) / m.cycles if m.cycles else 0.0
+    )
+    for_nothing = any(c.tensor in fixed and c.tensor not in plan.weights for c in changed)
+    if share > _MOVES or for_nothing:
         weights = tuple(dict.fromkeys((*plan.weights, *(c.tensor for c in changed if c.tensor in inputs))))
         yield Finding(
-            "transposes", "warning", "much of what is moved is only brought into another order",
-            {"bytes moved": sum(moved.values()), "bytes converted": plan.layouts.chosen.bytes, "of bytes": total,
-             "steps that only move": ", ".join(moved) or "none"},
+            "transposes", "warning" if share > _MOVES else "note",
+            "much of what is moved is only brought into another order" if share > _MOVES
+            else "inputs whose shape is fixed, as that of weights is, are brought into another order in every call",
+            {"bytes moved": sum(moved.values()), "bytes converted": converted, "of bytes": m.bytes,
+             "share of the time": share, "steps that only move": ", ".join(moved) or "none"},
             "read in the order in which it lies (matmul has transpose_a and transpose_b), and name inputs that don't change "
             "as weights: they are packed once",
             None if weights == plan.weights else lambda p: planned_again(p, weights=weights),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.codegen.compile import compile_schedule
+from tilewright.planner.apart import own_sizes
 from tilewright.planner.plan import Plan
 from tilewright.planner.program import Program
 from tilewright.planner.samples import likely_inputs
@@ -44,14 +46,14 @@ def time_plan(
         said = {n: sizes[n] for n in plan.pipeline.sizes if n not in known} or None  # calls that say more are slower
         return lambda: program(**data, sizes=said, threads=threads)
 
-    steps = _steps(program, call_at(at))
+    steps = _steps(program, call_at(at), at)
     others = [(dict(s), _fastest(call_at(s))) for s in shapes]
     return Measured(at, _fastest(call_at(at)), steps, others, compiling)
 
 
-def _fastest(call: Callable[[], Any]) -> float:
+def _fastest(call: Callable[[], Any], seconds: float = _SECONDS) -> float:
     call()
-    best, end = float("inf"), time.perf_counter() + _SECONDS
+    best, end = float("inf"), time.perf_counter() + seconds
     rounds = 0
     while rounds < _ROUNDS or time.perf_counter() < end:
         start = time.perf_counter()
@@ -61,24 +63,24 @@ def _fastest(call: Callable[[], Any]) -> float:
     return best
 
 
-def _steps(program: Program, call: Callable[[], Any]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    begun = 0.0
+def _steps(program: Program, call: Callable[[], Any], sizes: Mapping[str, int]) -> dict[str, float]:
+    """Each kernel by itself, on what it is called with. None where tensors lie in layouts of the plan's."""
+    plan, found = program.plan, dict[str, float]()
+    if plan.weights or plan.layouts.homes:
+        return found
+    kernels = [(s, compile_schedule(s.part.pipeline, s.schedule, plan.mode)) for s in plan.steps]
 
     def watch(moment: str, k: int, array: Callable[[Any], Any]) -> None:
-        nonlocal begun
-        now = time.perf_counter()
+        step, kernel = kernels[k]
         if moment == "before":
-            begun = now
-        else:
-            name = program.plan.steps[k].name
-            found[name] = min(found.get(name, float("inf")), now - begun)
+            out = tuple(array(b) for b in step.part.outputs)
+            given = {"out": out[0] if len(out) == 1 else out} if out else {}
+            bound = kernel.bind(*(array(s) for s in step.part.inputs), **given, sizes=own_sizes(step, sizes))
+            found[step.name] = _fastest(bound, 0.02)
 
-    call()
     program.watch = watch
     try:
-        for _ in range(_ROUNDS):
-            call()
+        call()
     finally:
         program.watch = None
     return found

@@ -19,6 +19,7 @@ from tilewright.commands.account import account, read_lock
 from tilewright.commands.bisect import Culprit, bisect, verify_plan
 from tilewright.commands.cache import CacheReport, cache, cache_clear
 from tilewright.commands.count import count
+from tilewright.commands.doctor import Diagnosis, doctor
 from tilewright.commands.export import export
 from tilewright.commands.machines import machines
 from tilewright.commands.perf import Performance, perf
@@ -30,7 +31,7 @@ from tilewright.commands.verify import Step, Verification, verify
 from tilewright.commands.views import compare, explain, sweep
 
 __all__ = [
-    "CacheReport", "Culprit", "Performance", "Shown", "Step", "Target", "UsageError", "Verification", "account", "bisect",
-    "cache", "cache_clear", "compare", "count", "explain", "export", "find_target", "machines", "perf", "plan", "read_lock",
-    "show", "simulate", "sweep", "verify", "verify_plan",
+    "CacheReport", "Culprit", "Diagnosis", "Performance", "Shown", "Step", "Target", "UsageError", "Verification",
+    "account", "bisect", "cache", "cache_clear", "compare", "count", "doctor", "explain", "export", "find_target",
+    "machines", "perf", "plan", "read_lock", "show", "simulate", "sweep", "verify", "verify_plan",
 ]  # fmt: skip

@@ -156,6 +156,17 @@ def test_a_plan_is_verified(run: Run) -> None:
     assert (code, json.loads(out)["found"]) == (0, None)
 
 
+def test_doctor_finds_and_heals(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("doctor", "program.py:matmul", *SMALL)
+    assert code == 0 and "warning starved" in out
+    code, out, _ = run("doctor", "program.py:matmul", "--size", "M=512,N=512,K=512", "--machine", "skylake-sp", "--json")
+    assert (code, json.loads(out)["findings"]) == (0, [])
+    made = tmp_path / "healed.tw"
+    code, out, _ = run("doctor", "program.py:matmul", *SMALL, "--run", "--apply", str(made))
+    assert code == 0 and "after what --apply does:" in out
+    assert made.read_text().startswith("schedule matmul")
+
+
 def test_verify_strict(run: Run) -> None:
     code, out, _ = run("verify", "program.py:matmul", *SMALL, "--schedule", "tiled", "--mode", "strict")
     assert code == 0 and "with the reference" in out
