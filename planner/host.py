@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.data_caches import data_caches, processor_name
+from tilewright.codegen.runtime.processors import default_threads
 from tilewright.schedule.registers import host_registers
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _KINDS = {64: "skylake-sp", 32: "generic-avx2"}  # bytes of a vector register ->
 
 def host_identity() -> str:
     """What `host_machine` goes by, without making it."""
-    return f"{HOST}: {processor_name()}, {host_registers()}, {data_caches(0)}"
+    return f"{HOST}: {processor_name()}, {host_registers()}, {data_caches(0)}, {default_threads()} threads"
 
 
 @functools.cache

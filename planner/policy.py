@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tilewright.codegen.runtime.processors import default_threads
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.tensors import Array
 from tilewright.planner.again import recomputed
@@ -14,13 +15,15 @@ from tilewright.planner.budget import Budget
 from tilewright.planner.cut import Buffer
 from tilewright.planner.errors import PlanError
 from tilewright.planner.goal import Goal
+from tilewright.planner.host import HOST
 from tilewright.planner.in_place import InPlace
 from tilewright.planner.lives import lives
 from tilewright.planner.makespan import Cost, makespan, most_overlap
 from tilewright.planner.order import Dependences, Order, Task, least_memory
-from tilewright.planner.together import Share, grouped, in_groups
+from tilewright.planner.together import WINDOWS, Share, grouped, in_groups
 
 if TYPE_CHECKING:
+    from tilewright.hw import Machine
     from tilewright.planner.graph import Graph
     from tilewright.planner.model import Model
     from tilewright.planner.plan import Step
@@ -113,8 +116,12 @@ def _quick(x: _Problem, slow: Order) -> Order:
         return _order(x, [x.tasks[k] for k in order], [1] * len(order), False, [])
     if x.cores < 2:
         return slow
-    found, groups = grouped(g, order, x.shares, x.cores, x.capacity, x.keep)
-    return _order(x, [x.tasks[k] for k in found], groups, False, [])
+    for window in WINDOWS:
+        found, groups = grouped(g, order, x.shares, x.cores, x.capacity, x.keep, window)
+        quick = _order(x, [x.tasks[k] for k in found], groups, False, [])
+        if quick.peak <= x.capacity:
+            return quick
+    return slow
 
 
 def _order(x: _Problem, tasks: Sequence[Task], groups: Sequence[int], least: bool, again: Sequence[str]) -> Order:
@@ -136,7 +143,7 @@ def _order(x: _Problem, tasks: Sequence[Task], groups: Sequence[int], least: boo
 
 def _problem(g: Graph, steps: Sequence[Step], model: Model, budget: Budget) -> _Problem:
     p, machine = g.pipeline, model.machine
-    judge, cores = InPlace(), machine.compute.cores
+    judge, cores = InPlace(), cores_of(machine)
     results = {o.func for o in p.outputs}
     writer = {f: s.name for s in steps for f in s.region.members if isinstance(f, InoutFunc)}
     tasks = tuple(_task(g, s, judge, writer) for s in steps)
@@ -146,7 +153,7 @@ def _problem(g: Graph, steps: Sequence[Step], model: Model, budget: Budget) -> _
         (d.bandwidth * d.channels for d in machine.dmas if any(machine.main.name in j for j in d.joins)), None
     )
     costs = {s.name: _cost(g, s, engine) for s in steps}
-    shares = {s.name: _share(g, s, cores) for s in steps}
+    shares = {s.name: _share(g, s, machine, cores) for s in steps}
     capacity = math.inf if machine.main.capacity is None else machine.main.capacity - _given(g)
     return _Problem(tasks, keep, costs, shares, cores, engine is not None, capacity, max(pads, default=0.0), budget)
 
@@ -189,10 +196,16 @@ def _cost(g: Graph, step: Step, engine: float | None) -> Cost:
     return Cost(waiting * free, waiting * bound, time.cycles if free + bound == 0 else time.busy)
 
 
-def _share(g: Graph, step: Step, cores: int) -> Share:
-    computing = min(step.region.cycles, sum(g.computing[f] for f in step.region.members))
-    own = g.works[step.region.root].elements
-    return Share.of(computing / cores, step.region.cycles - computing, cores, own)
+def cores_of(machine: Machine) -> int:
+    """On how many cores steps run: of this computer, which is described as one core, the threads that calls have."""
+    return default_threads() if machine.name == HOST else machine.compute.cores
+
+
+def _share(g: Graph, step: Step, machine: Machine, cores: int) -> Share:
+    cost = step.region.cost
+    alone = cost.cycles + cost.computing * (machine.compute.cores - 1)  # rates are of all cores that are described
+    moved = min(cost.bytes / machine.main.read_bandwidth, cost.cycles)
+    return Share.of(alone, moved, cores, g.works[step.region.root].elements)
 
 
 # Capacity ---------------------------------------------------------------------------------------------------------

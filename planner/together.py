@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tilewright.planner.order import Dependences, Memory
 
 WAKE = 15_000.0  # cycles until other cores have begun: 5 us, see SHORT in codegen/runtime
-_WINDOW = 32  # steps ahead among which companions are looked for
+WINDOWS = (32, 8, 3)  # steps ahead among which companions are looked for; fewer where what lives grows too much
 _GAIN = 0.95  # what steps at once may take of what they take in turn
 
 
@@ -22,12 +22,11 @@ class Share:
     moved: float = 0.0
 
     @staticmethod
-    def of(computing: float, moving: float, cores: int, pieces: int) -> Share:
-        """Of computing on all `cores` and moving, for a step that can be cut into so many pieces. Waking cores for it has
-        to pay."""
-        alone = computing * cores + moving
-        spread = computing * cores / max(1, min(cores, pieces)) + moving + WAKE
-        return Share(alone, min(alone, spread), moving)
+    def of(alone: float, moved: float, cores: int, pieces: int) -> Share:
+        """Of a step that takes `alone` cycles on one core and can be cut into so many pieces. Waking cores for it has to
+        pay."""
+        spread = max(alone / max(1, min(cores, pieces)), moved) + WAKE
+        return Share(alone, min(alone, spread), moved)
 
 
 def at_once(shares: Sequence[Share], cores: int) -> float:
@@ -41,10 +40,11 @@ def at_once(shares: Sequence[Share], cores: int) -> float:
 
 
 def grouped(
-    g: Dependences, order: Sequence[int], shares: Mapping[str, Share], cores: int, capacity: float, keep: Collection[str]
+    g: Dependences, order: Sequence[int], shares: Mapping[str, Share], cores: int, capacity: float, keep: Collection[str],
+    window: int = WINDOWS[0],
 ) -> tuple[list[int], list[int]]:  # fmt: skip
-    """The order with steps brought forward that run beside another where that pays and what lives stays within
-    `capacity`, and how many run at once, in turn."""
+    """The order with steps brought forward that run beside another where that pays and what lives
+    meanwhile stays within `capacity`, and how many run at once, in turn. What was made early may be too much later."""
     waits = [len(b) for b in g.before]
     memory = Memory(Dependences(g.tasks, keep))
     rest, found, groups = list(order), [], []
@@ -52,7 +52,7 @@ def grouped(
         head = rest[0]
         group, times = [head], [shares[g.tasks[head].name]]
         cost, live = times[0].whole, memory.live + _taken(g, head)
-        for k in rest[1:_WINDOW] if times[0].alone > WAKE else ():
+        for k in rest[1:window] if times[0].alone > WAKE else ():
             s = shares[g.tasks[k].name]
             if waits[k] or len(group) >= 4 * cores or live + _taken(g, k) > capacity:
                 continue
@@ -86,4 +86,4 @@ def in_groups(names: Sequence[str], groups: Sequence[int], shares: Mapping[str, 
     return total
 
 
-__all__ = ["WAKE", "Share", "at_once", "grouped", "in_groups"]
+__all__ = ["WAKE", "WINDOWS", "Share", "at_once", "grouped", "in_groups"]
