@@ -22,6 +22,7 @@ from tilewright.planner.online import Group, find_group
 # What a region may take of what its parts take. The model does not tell apart what differs by little: then fewer regions
 # are better, as long as loops stay simple; reductions join for a gain, and what is computed more than once for a clear one.
 _SLACK, _GAIN, _CLEAR = 1.02, 1.0, 0.95
+_FAR = 8  # regions that are looked at together for dependent reductions
 _STAGED = 1.15  # where engines copy, which takes no cycles: what may be given in all to store less in main memory
 _WIDTHS = (448, 224, 112, 56, 28, 16, 8, 4, 2, 1)
 _COPIES = 4  # regions that may compute a Func each
@@ -80,10 +81,37 @@ def form_regions(g: Graph, model: Model, budget: Budget | None = None) -> tuple[
                 continue
         regions[f], where[f], least[f] = alone, (f,), alone.cost.of(model)
     if model.staged:
+        _join_groups(g, model, regions, least, budget)
         return tuple(regions[f] for f in g.kept if f in regions)
     for root in list(regions):
         _part(g, model, regions, root, budget)
     return tuple(regions[f] for f in g.kept if f in regions)
+
+
+def _join_groups(
+    g: Graph, model: Model, regions: dict[Func, Region], least: dict[Func, float], budget: Budget
+) -> None:  # fmt: skip
+    """Join regions over which dependent reductions are spread: in one pass all may fit where some of them don't."""
+    for root in [f for f in reversed(g.kept) if f in regions]:
+        if root not in regions:
+            continue
+        members, apart, taken = regions[root].members, least[root], [root]
+        for f in reversed(g.kept):
+            if f not in regions or f in taken or f in g.results or len(taken) == _FAR:
+                continue
+            if not g.readers(f) or not set(g.readers(f)) <= set(members):
+                continue
+            inside = {*regions[f].members, *members}
+            members, apart = tuple(x for x in g.kept if x in inside), apart + least[f]
+            taken.append(f)
+            if find_group(g, members) is None:
+                continue
+            joined = _best(g, model, members, budget)
+            if joined.cost.of(model) < _STAGED * apart:
+                for x in taken:
+                    del regions[x]
+                regions[root], taken = joined, [root]
+                least[root] = apart = min(joined.cost.of(model), apart)
 
 
 def _joins(model: Model, f: Func, together: float, regions: list[float], least: list[float], alone: float) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilewright.codegen.accounts.prepared import registers_of
 from tilewright.codegen.operations import operations
@@ -50,6 +50,7 @@ class Staged:
     passes: Passes
     estimate: Estimate | None = None
     account: Account | None = None
+    space: Space | None = field(default=None, repr=False, compare=False)  # the ways that there were to cut it
 
     def rank(self, goal: Goal) -> tuple[float, ...]:
         """What a goal goes by, the least being best."""
@@ -76,13 +77,13 @@ def stage(
     `computing` are cycles of each Func's arithmetic, by name. Raises PlanError `plan.capacity` where no tile fits.
     """
     if not stageable(m):
-        return _accounted(plain(m, machine), sizes)
-    space = Space(m, sizes, computing, _pad(machine))
+        return accounted(plain(m, machine), sizes)
+    space = space_of(m, sizes, computing, machine)
     best: Staged | None = None
-    written = accounted = 0
+    written = tried = 0
     excess, legal = 1.0, False
     for e, t in _candidates(space, goal, budget):
-        if accounted == _ACCOUNTED or written == _WRITTEN or (best is not None and e.rank(goal) > best.rank(goal)):
+        if tried == _ACCOUNTED or written == _WRITTEN or (best is not None and e.rank(goal) > best.rank(goal)):
             break  # estimates leave things out: what is thought to take longer than that does
         if e.peak * excess > space.pad.capacity:
             continue
@@ -94,12 +95,12 @@ def stage(
         if peak > space.pad.capacity or not fits(made.schedule, machine, sizes):
             excess = max(excess, peak / max(1, e.peak))  # what the model leaves out, such as rounding inside a tile
             continue
-        found = _accounted(replace(made, estimate=e), sizes)
+        found = accounted(replace(made, estimate=e), sizes)
         if best is None or found.rank(goal) < best.rank(goal):
             best = found
-        accounted += 1
+        tried += 1
     if best is None and not legal and space.ranked(goal, budget, 1):
-        return _accounted(plain(m, machine), sizes)
+        return accounted(plain(m, machine), sizes)
     if best is None:
         raise too_small(space, sizes)
     return best
@@ -132,10 +133,11 @@ def plain(m: Members, machine: Machine) -> Staged:
     return Staged(None, full, (("inline", len(s)), ("default", len(full))))
 
 
-def _pad(machine: Machine) -> Pad:
+def space_of(m: Members, sizes: Env, computing: Mapping[str, float], machine: Machine) -> Space:
+    """The ways to cut a part for the scratchpad of a machine that has one."""
     memory = pad_of(machine)
     assert memory is not None
-    return Pad(machine, memory)
+    return Space(m, sizes, computing, Pad(machine, memory))
 
 
 def least_cycles(
@@ -144,7 +146,7 @@ def least_cycles(
     """What the model says that a part takes in the scratchpad, at best; infinite where no tile fits."""
     if not stageable(m):
         return sum(computing.values())
-    found = Space(m, sizes, computing, _pad(machine)).ranked(goal, budget, 1, rough=True)
+    found = space_of(m, sizes, computing, machine).ranked(goal, budget, 1, rough=True)
     return found[0][0].cycles if found else math.inf
 
 
@@ -155,7 +157,7 @@ def write(space: Space, t: Tiling) -> Staged | None:
         made[0].check(capacity=False)
     except (ScheduleError, BoundsError):
         return None
-    return Staged(t, *made)
+    return Staged(t, *made, space=space)
 
 
 def taken(s: Schedule, machine: Machine, sizes: Env) -> tuple[Footprint, ...]:
@@ -172,7 +174,7 @@ def peak_of(s: Schedule, pad: Pad, sizes: Env) -> int:
     return next((f.peak for f in taken(s, pad.machine, sizes) if f.memory == pad.memory.name), 0)
 
 
-def _accounted(s: Staged, sizes: Env) -> Staged:
+def accounted(s: Staged, sizes: Env) -> Staged:
     """The same with its account, where there is one without data."""
     assert s.schedule.machine is not None
     with suppress(SimulationError):
@@ -250,6 +252,7 @@ def _computing(g: Graph, part: Part, model: Model) -> dict[str, float]:
 
 
 __all__ = [
-    "Staged", "least_cycles", "main_traffic", "members_of", "peak_of", "plain", "region_cycles", "stage", "stage_region",
+    "Staged", "accounted", "least_cycles", "main_traffic", "members_of", "peak_of", "plain", "region_cycles", "space_of",
+    "stage", "stage_region",
     "stageable", "taken", "too_small", "write",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,7 +33,7 @@ _LEAST_BLOCK = 8  # points of a reduction between two copies
 _BLOCKED = 2  # reductions that go in blocks of their own at once
 _GRAIN = 4  # elements of an axis that a core takes together
 _CARRIED = 2.0  # operations on an element that goes from block to block: it is loaded and stored
-_REPAIRED = 8.0  # the same where it is repaired too
+_REPAIRED = 5.0  # the same where it is repaired too
 _EXPOSED = 0.05  # of the shorter of copying and computing, where copies run ahead
 _LOOP = 10.0  # cycles of what begins and ends with every tile, for each Func in it
 
@@ -200,11 +201,17 @@ class Space:
     """The ways to cut one part, and what the model says of each."""
 
     def __init__(self, m: Members, sizes: Env, computing: Mapping[str, float], pad: Pad):
-        self.m, self.pad, self.computing = m, pad, computing
+        self.m, self.pad, self.computing, self.sizes = m, pad, computing, sizes
         self.reach: Reach = reach(m.pipeline, sizes, m.group, m.over)
         self.stored = tuple(f for f in self.reach.boxes if f.name in m.stored)
         # what data say the elements of, and does not fit as a whole beside the rest, stays in main memory
         self.left = frozenset(t for t in self.reach.scattered if self.size(t) > pad.capacity / 4)
+
+    def without(self, t: Tensor) -> Space:
+        """The same with a tensor left in main memory."""
+        made = copy(self)
+        made.left = self.left | {t}
+        return made
 
     @cached_property
     def _blocked(self) -> frozenset[Axis]:
