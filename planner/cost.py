@@ -199,20 +199,18 @@ def _total(
             moved += size
 
     for k, t in enumerate(s.tensors):
-        visits = times[k] * (
-            1 if in_blocks[k] else blocks
-        )  # what is kept up from block to block is gone through in each
+        # what is kept up from block to block is gone through in each
+        visits = times[k] * (1 if in_blocks[k] else blocks)
         if 0 < k < s.members:
-            count(2 * t.bytes * visits, model.holding(t.bytes) if tile.whole else near)
+            count(2 * t.bytes * visits, model.holding(t.bytes) if tile.whole and not tile.block else near)
             continue
         count(t.bytes, model.holding(t.bytes))
+        part = t.bytes * parts[k]
         if visits > 1:
-            again = (
-                near
-                if stays and not in_blocks[k]
-                else model.holding(t.bytes * parts[k] * (blocks if in_blocks[k] else 1))
-            )
+            again = near if stays and not in_blocks[k] else model.holding(part * (blocks if in_blocks[k] else 1))
             count(t.bytes * (visits - 1), again)
+        if k >= s.members and len(t.readers) > 1:  # one member after the other
+            count(t.bytes * visits * (len(t.readers) - 1), near if stays else model.holding(part))
     computing = sum(t.computing * n for t, n in zip(s.tensors[: s.members], times, strict=False))
     starts = _START * tiles * blocks * s.members + _ROW * rows + LAUNCH
     return Cost(computing + moving + starts, computing, moved, kept, s.tensors[0].bytes)

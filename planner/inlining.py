@@ -47,13 +47,17 @@ def _repaired(d: Definition) -> int:
     return edges + sum(not ir.leaves(c, "load") for c in choices)
 
 
-def choose_inlined(p: Pipeline, works: Mapping[Func, Work], model: Model) -> tuple[Func, ...]:
+def choose_inlined(
+    p: Pipeline, works: Mapping[Func, Work], model: Model, far: Collection[Func] = ()
+) -> tuple[Func, ...]:
     """Funcs whose values are computed where they are used, producers first.
 
-    Computing them again is held against storing them near, as a member of a region, and reading them.
+    Computing them again is held against storing them near, as a member of a region, and reading them; those that are `far`
+    against storing them in memory.
     """
     outputs = {o.func for o in p.outputs}
     evaluations = {f: dict.fromkeys(Point._fields, 0.0) for f in p.funcs}  # were a Func inlined, by how it is used
+    readers: dict[Func, set[Func]] = {f: set() for f in p.funcs}
     found = []
     for f in reversed(p.funcs):
         w, times = works[f], evaluations[f]
@@ -61,13 +65,18 @@ def choose_inlined(p: Pipeline, works: Mapping[Func, Work], model: Model) -> tup
         if inlined:
             own = _point(w, model)
             again = sum(n * own.by(use) for use, n in times.items()) - w.elements * own.lanes
-            loaded = times["lanes"] + times["shared"]
-            inlined = again <= (w.elements + loaded) * (w.bytes / max(1, w.elements)) / model.near.bandwidth
+            if f in far:
+                again += (len(readers[f]) - 1) * sum(model.moving(n, n) for n in w.reads.values())
+                inlined = again <= model.moving((2 + len(readers[f])) * w.bytes, w.bytes)  # a store reads first
+            else:
+                loaded = times["lanes"] + times["shared"]
+                inlined = again <= (w.elements + loaded) * (w.bytes / max(1, w.elements)) / model.near.bandwidth
         if inlined:
             found.append(f)
         for d, points in zip(f.definitions, w.points, strict=True):
             for read, use in _uses(d):
                 if read is not f:
+                    readers[read] |= readers[f] if inlined else {f}
                     for way, n in (times if inlined else {"lanes": points}).items():
                         evaluations[read][_through(way, use)] += n
     return tuple(reversed(found))

@@ -36,22 +36,21 @@ def schedule_region(g: Graph, region: Region, part: Part, given: Given = PLAIN) 
         if f.name not in members:
             s[f.name].compute_inline()
     passes.append(("inline", len(s)))
-    if region.siblings:
+    if region.siblings and not region.tile.block:
         return _side_by_side(s, [names[f.name] for f in region.results], region, given, single, passes)
-    if len(members) == 1 or region.tile.whole:
+    if len(members) == 1 or (region.tile.whole and not region.tile.block):
         for f in members[:-1]:
             s[f].compute_root()
         passes.append(("fuse", len(s)))
         return _completed(s, single, given, passes)
-    key, loops = _cut_root(s, members[-1], region.tile)
+    keys, loops = _cut_root(s, members[-1], region.tile)
     passes.append(("tile", len(s)))
-    sites = {names[f.name]: loops[region.depths[f] - 1] for f in region.members[:-1]}
+    sites = {names[f.name]: loops[region.depths[f] - 1] if loops else None for f in region.members[:-1]}
     if region.group is not None:
         group = [names[f.name] for f in region.group.members]
-        for f in reversed(members[members.index(group[-1]) : -1]):
-            s[f].compute_at(sites.pop(f))
-        for f in reversed(group[:-1]):
-            s[f].compute_at(sites.pop(f))
+        after = members[members.index(group[-1]) : -1]
+        for f in (*reversed(after), *reversed(group[:-1])):
+            _place(s, f, sites.pop(f))
         passes.append(("fuse", len(s)))
         online = s.online(group, over=region.group.over, block=region.tile.block)
         passes.append(("online", len(s)))
@@ -60,9 +59,16 @@ def schedule_region(g: Graph, region: Region, part: Part, given: Given = PLAIN) 
             {names[f.name]: blocks for f in region.members if names[f.name] in sites and BLOCKS in region.runs[f]}
         )
     for f in reversed(sites):  # consumers first
-        s[f].compute_at(sites[f])
+        _place(s, f, sites[f])
     passes.append(("fuse", len(s)))
-    return _completed(s, single, given, passes, key)
+    return _completed(s, single, given, passes, *keys)
+
+
+def _place(s: Schedule, f: str, site: str | None) -> None:
+    if site is None:
+        s[f].compute_root()
+    else:
+        s[f].compute_at(site)
 
 
 def _side_by_side(
@@ -118,8 +124,10 @@ def _completed(
     return full, (*passes, ("default", len(full)))
 
 
-def _cut_root(s: Schedule, root: str, tile: Tile) -> tuple[Key, list[str]]:
-    """Cut the root's loops into tiles; its last stage, and the loops around a tile."""
+def _cut_root(s: Schedule, root: str, tile: Tile) -> tuple[tuple[Key, ...], list[str]]:
+    """Cut the root's loops into tiles; its last stage if there are any, and the loops around a tile."""
+    if tile.whole:
+        return (), []
     stage = s.state.stages_of(root)[-1]
     address = s.state.address(stage.key)
     outer = []
@@ -132,7 +140,7 @@ def _cut_root(s: Schedule, root: str, tile: Tile) -> tuple[Key, list[str]]:
     loops = [x.name for x in s.state.stages[stage.key].loops]
     if loops[: len(outer)] != outer:
         s[address].reorder(*outer, *(n for n in loops if n not in outer))
-    return stage.key, [f"{address}.{n}" for n in outer]
+    return (stage.key,), [f"{address}.{n}" for n in outer]
 
 
 __all__ = ["Passes", "part_of", "schedule_region"]

@@ -22,13 +22,14 @@ class Group:
 
 
 def find_group(g: Graph, members: tuple[Func, ...]) -> Group | None:
-    """The reductions among `members` that the directive takes as one pass over the first of their common domains."""
+    """The reductions among `members` that the directive takes as one pass over their largest common domain."""
+    groups = []
     for over, found in _over_one_domain(members).items():
-        if len(found) > 1 and _follow(g, members, found) and _allowed(g, members, found, over[0]):
+        if len(found) > 1 and _follow(g, members, found):
             start, stop = over[1:]
-            n = index_value(stop, g.sizes) - index_value(start, g.sizes)
-            return Group(found, over[0], n)
-    return None
+            groups.append(Group(found, over[0], index_value(stop, g.sizes) - index_value(start, g.sizes)))
+    largest_first = sorted(groups, key=lambda x: -x.domain)
+    return next((x for x in largest_first if _allowed(g, members, x.members, x.over)), None)
 
 
 def _over_one_domain(members: tuple[Func, ...]) -> dict[tuple, tuple[Func, ...]]:

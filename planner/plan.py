@@ -196,20 +196,16 @@ def make_plan(
 ) -> Plan:
     """Measure, fuse, choose layouts, order, and write the schedules of a pipeline. `weights` are the names of inputs that
     are packed before anything runs."""
-    from tilewright.planner.graph import make_graph
+    from tilewright.planner.fuse import fuse
     from tilewright.planner.layouts import assign_layouts
     from tilewright.planner.model import Model
     from tilewright.planner.policy import put_in_order
-    from tilewright.planner.regions import form_regions
-    from tilewright.planner.siblings import join_siblings
     from tilewright.planner.weights import check_weights
 
     goal = goal or Goal()
     model = Model(machine, goal)
     budget = Budget(goal)
-    g = make_graph(p, sizes, model)
-    regions = form_regions(g, model, budget)
-    regions = regions if model.staged else join_siblings(g, model, regions)
+    g, regions = fuse(p, sizes, model, budget)
     schedules: dict[tuple, tuple[Schedule, Passes]] = {}
     steps = {r.root.name: _step(g, r, schedules, model, budget) for r in regions}
     packed = check_weights(p, weights)

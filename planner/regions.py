@@ -7,6 +7,7 @@ held against what is read or computed once for every tile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,7 @@ _SLACK, _GAIN, _CLEAR = 1.02, 1.0, 0.95
 _FAR = 8  # regions that are looked at together for dependent reductions
 _STAGED = 1.15  # where engines copy, which takes no cycles: what may be given in all to store less in main memory
 _WIDTHS = (448, 224, 112, 56, 28, 16, 8, 4, 2, 1)
+_SMALL = 64  # elements of a root that need not be cut: what it is made of is computed one after the other
 _COPIES = 4  # regions that may compute a Func each
 _BLOCKS = (512, 256, 128, 64, 32, 16)
 
@@ -71,7 +73,7 @@ def form_regions(g: Graph, model: Model, budget: Budget | None = None) -> tuple[
         alone = _best(g, model, (f,), budget)
         into = tuple(dict.fromkeys(root for r in g.readers(f) for root in where[r]))
         if 0 < len(into) <= _COPIES and f not in g.results:
-            together = [_best(g, model, (f, *regions[root].members), budget) for root in into]
+            together = [_best(g, model, (f, *regions[root].members), budget, regions[root].siblings) for root in into]
             costs, parted = [r.cost.of(model) for r in together], alone.cost.of(model)
             before = [regions[r].cost.of(model) for r in into]
             if _joins(model, f, sum(costs), before, [least[r] for r in into], parted):
@@ -79,6 +81,10 @@ def form_regions(g: Graph, model: Model, budget: Budget | None = None) -> tuple[
                 least.update({r: min(c, parted + least[r]) for r, c in zip(into, costs, strict=True)})
                 where[f] = into
                 continue
+        root = None if model.staged else _as_result(g, model, f, into, regions, alone, budget)
+        if root is not None:
+            where[f], least[root] = (root,), regions[root].cost.of(model)
+            continue
         regions[f], where[f], least[f] = alone, (f,), alone.cost.of(model)
     if model.staged:
         _join_groups(g, model, regions, least, budget)
@@ -122,10 +128,26 @@ def _joins(model: Model, f: Func, together: float, regions: list[float], least: 
     return together < most * (alone + sum(regions))
 
 
+def _as_result(
+    g: Graph, model: Model, f: Func, into: tuple[Func, ...], regions: dict[Func, Region], alone: Region, budget: Budget
+) -> Func | None:
+    """Whether a reduction that others need as well joins the one pass of those that follow from it, as one more result of
+    their region: the root of that."""
+    for root in into if f.updates and not isinstance(f, InoutFunc) else ():
+        r = regions[root]
+        together = _best(g, model, (f, *r.members), budget, (f, *r.siblings))
+        if together.cost.of(model) < _CLEAR * (alone.cost.of(model) + r.cost.of(model)):
+            regions[root] = together
+            return root
+    return None
+
+
 def _part(g: Graph, model: Model, regions: dict[Func, Region], root: Func, budget: Budget) -> None:
     """Part a region in two, and these again, where that costs less: what joined early may have kept others from a region
     of their own."""
     region = regions[root]
+    if region.siblings:
+        return
     best, least = None, region.cost.of(model) / _SLACK
     for f in region.members[:-1]:
         above = _only_through(g, region.members, f)
@@ -173,7 +195,7 @@ def _shapes(g: Graph, members: tuple[Func, ...]) -> tuple[Shapes, dict[Tensor, R
     return Shapes.of(g, members, runs, None if group is None else group.domain), runs, group
 
 
-def _best(g: Graph, model: Model, members: tuple[Func, ...], budget: Budget) -> Region:
+def _best(g: Graph, model: Model, members: tuple[Func, ...], budget: Budget, siblings: tuple[Func, ...] = ()) -> Region:
     """The region of these Funcs with the tile that costs least, the largest of several. Equal layers are looked at once."""
     shapes, runs, group = _shapes(g, members)
     if model.staged:
@@ -181,36 +203,38 @@ def _best(g: Graph, model: Model, members: tuple[Func, ...], budget: Budget) -> 
 
         cycles = region_cycles(g, members, group, model, budget)
         return Region(members, runs, Tile(), {}, staged_cost(shapes, cycles), group)
-    if shapes not in g.tried:
+    key = shapes, None if group is None else len(group.members), tuple(members.index(f) for f in siblings)
+    if key not in g.tried:
         best, least = Tile(), Cost.never()
-        for k, tile in enumerate(_tiles(g, members, group)):
+        for k, tile in enumerate(_tiles(g, members, group, siblings)):
             if not budget.spend("regions") and (k or len(members) > 1):  # the first tile of a Func alone is the whole
                 break
             found = cost(shapes, model, tile)
             if found.of(model) < least.of(model):
                 best, least = tile, found
-        g.tried[shapes] = best, least
-    tile, least = g.tried[shapes]
+        g.tried[key] = best, least
+    tile, least = g.tried[key]
     at = dict(zip(reversed(members), depths(shapes, tile), strict=False))
-    return Region(members, runs, tile, at, least, group if tile.block else None)
+    return Region(members, runs, tile, at, least, group if tile.block else None, siblings)
 
 
-def _tiles(g: Graph, members: tuple[Func, ...], group: Group | None) -> Iterator[Tile]:
-    """The ways to cut the root: leading axes an index at a time, and one more in strips."""
+def _tiles(g: Graph, members: tuple[Func, ...], group: Group | None, siblings: tuple[Func, ...]) -> Iterator[Tile]:
+    """The ways to cut the root: not at all (where it is small, or its reductions go in blocks), or leading axes an index
+    at a time and one more in strips. What several results need is in blocks of a loop at the root."""
     root = members[-1]
     extents = g.works[root].extents
-    if len(members) == 1:
+    blocks = () if group is None else tuple(b for b in _BLOCKS if b < group.domain)
+    if not siblings and (len(members) == 1 or math.prod(extents) <= _SMALL):
         yield Tile()
-    if isinstance(root, InoutFunc):
+    if isinstance(root, InoutFunc) or any(group is None or f not in group.members for f in siblings):
         return
-    blocks = (0, *((b for b in _BLOCKS if b < group.domain) if group is not None else ()))
-    free = g.free(root)
-    for axis in free:
-        leading = [a for a in free if a < axis]
+    yield from (Tile((), b) for b in blocks)
+    for axis in g.free(root) if not siblings else ():
+        leading = [a for a in g.free(root) if a < axis]
         for alone in range(len(leading) + 1):
             before = tuple((a, 1) for a in leading[:alone])
             for width in (w for w in _WIDTHS if w < extents[axis] or w == 1):
-                yield from (Tile((*before, (axis, width)), b) for b in blocks)
+                yield from (Tile((*before, (axis, width)), b) for b in (0, *blocks))
 
 
 def _runs(g: Graph, members: tuple[Func, ...], group: Group | None) -> dict[Tensor, Runs]:

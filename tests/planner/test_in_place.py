@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from tilewright.hw import load_machine
-from tilewright.planner import graph, regions
+from tilewright.planner import fuse, graph, regions
 from tilewright.planner.goal import Goal
 from tilewright.planner.plan import make_plan
 from tilewright.planner.program import Program
@@ -24,6 +24,7 @@ MACHINE = load_machine("skylake-sp")
 @pytest.fixture(autouse=True)
 def every_func_is_a_step(monkeypatch):
     monkeypatch.setattr(graph, "choose_inlined", lambda *_: ())
+    monkeypatch.setattr(fuse, "choose_inlined", lambda *_: ())
     monkeypatch.setattr(regions, "_joins", lambda *_: False)
 
 

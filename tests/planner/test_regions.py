@@ -40,7 +40,8 @@ def run(kernel, sizes, *args):
         fast = from_pipeline(part.pipeline).compile(schedule_region(g, r, part)[0])
         own = {n: v for n, v in sizes.items() if n in part.pipeline.sizes}
         out = fast(*(values[s.name] for s in part.inputs), sizes=own)
-        values[r.root.name] = out
+        outs = out if isinstance(out, tuple) else (out,)
+        values.update({b.func.name: o for b, o in zip(part.outputs, outs, strict=True)})
     return values[g.pipeline.outputs[0].func.name]
 
 

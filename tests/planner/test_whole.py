@@ -104,7 +104,8 @@ def by_hand(kernel, *steps):
         s = Schedule(part.pipeline)
         write(s)
         made.append(Step(plan.steps[0].region, part, s))
-    return replace(plan, steps=tuple(made))
+    order = replace(plan.order, groups=(1,) * len(made), in_place={})
+    return replace(plan, steps=tuple(made), order=order)
 
 
 SIZES = {"M": 13, "N": 9, "K": 7}
