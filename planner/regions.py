@@ -21,7 +21,7 @@ from tilewright.planner.model import Model
 from tilewright.planner.online import Group, find_group
 
 # What a region may take of what its parts take. The model does not tell apart what differs by little: then fewer regions
-# are better, as long as loops stay simple; reductions join for a gain, and what is computed more than once for a clear one.
+# are better, as long as loops stay simple; reductions join others for a gain, what is computed again for a clear one.
 _SLACK, _GAIN, _CLEAR = 1.02, 1.0, 0.95
 _FAR = 8  # regions that are looked at together for dependent reductions
 _STAGED = 1.15  # where engines copy, which takes no cycles: what may be given in all to store less in main memory
@@ -76,7 +76,8 @@ def form_regions(g: Graph, model: Model, budget: Budget | None = None) -> tuple[
             together = [_best(g, model, (f, *regions[root].members), budget, regions[root].siblings) for root in into]
             costs, parted = [r.cost.of(model) for r in together], alone.cost.of(model)
             before = [regions[r].cost.of(model) for r in into]
-            if _joins(model, f, sum(costs), before, [least[r] for r in into], parted):
+            simple = len(into) == 1 and not (f.updates and any(x.updates for x in regions[into[0]].members))
+            if _joins(model, simple, sum(costs), before, [least[r] for r in into], parted):
                 regions.update(zip(into, together, strict=True))
                 least.update({r: min(c, parted + least[r]) for r, c in zip(into, costs, strict=True)})
                 where[f] = into
@@ -120,11 +121,11 @@ def _join_groups(
                 least[root] = apart = min(joined.cost.of(model), apart)
 
 
-def _joins(model: Model, f: Func, together: float, regions: list[float], least: list[float], alone: float) -> bool:
-    """Whether a Func joins regions for what they then take together."""
+def _joins(model: Model, simple: bool, together: float, regions: list[float], least: list[float], alone: float) -> bool:
+    """Whether a Func joins regions for what they then take together; `simple`: no two reductions share loops."""
     if model.staged:
         return len(regions) == 1 and together < _STAGED * (alone + least[0])
-    most = _CLEAR if len(regions) > 1 else _GAIN if f.updates else _SLACK
+    most = _CLEAR if len(regions) > 1 else _SLACK if simple else _GAIN
     return together < most * (alone + sum(regions))
 
 
