@@ -63,10 +63,12 @@ def _work(f: Func, region: Box, sizes: Env, memo: dict[Node, int]) -> Work:
     done: dict[tuple[str, str], float] = {}
     found: dict[Tensor, list[Box]] = {}
     loads: dict[tuple[Tensor, str], float] = {}
+    most: dict[Tensor, float] = {}  # bytes of all loads: where data say which elements, no more of them are read
     run = []
     for d in f.definitions:
         env = domain(d, region)
-        points = math.prod(map(len, _ranges(env.values(), sizes, memo))) * _share(d, env, sizes, memo)
+        every = math.prod(map(len, _ranges(env.values(), sizes, memo)))
+        points = every * _share(d, env, sizes, memo)
         for kind, name, times in operations(expand(contract(d.values), True)):
             done[kind, name] = done.get((kind, name), 0.0) + times * points
         for t, kind, width in _loads(d):
@@ -75,9 +77,11 @@ def _work(f: Func, region: Box, sizes: Env, memo: dict[Node, int]) -> Work:
         for r in reads(d, env):
             if r.tensor is not f:
                 found.setdefault(r.tensor, []).append(r.box)
+                one = math.inf if any(i.op == "span" for i in r.load.args) else _width(r.tensor)
+                most[r.tensor] = most.get(r.tensor, 0) + one * every if every else most.get(r.tensor, 0)
     extents = tuple(map(len, _ranges(region, sizes, memo)))
     width = sum(t.bytes for t in f.dtypes)
-    moved = {t: _bytes(t, hull(boxes), sizes, memo) for t, boxes in found.items()}
+    moved = {t: int(min(most[t], _bytes(t, hull(boxes), sizes, memo))) for t, boxes in found.items()}
     return Work(f, region, extents, math.prod(extents) * width, tuple(run), done, loads, moved)
 
 
@@ -122,8 +126,13 @@ def _bytes(t: Tensor, box: Box, sizes: Env, memo: dict[Node, int]) -> int:
     if isinstance(t, Array):
         whole = index_values(t.extents, sizes, memo)
         spans = [range(max(r.start, 0), max(0, min(r.stop, n))) for r, n in zip(spans, whole, strict=True)]
+    return math.prod(map(len, spans)) * _width(t)
+
+
+def _width(t: Tensor) -> int:
+    """The bytes of an element."""
     types = t.dtypes if isinstance(t, Func) else (t.dtype,)  # type: ignore[attr-defined]
-    return math.prod(map(len, spans)) * sum(x.bytes for x in types)
+    return sum(x.bytes for x in types)
 
 
 def _share(d: Definition, env: Mapping[Node, Interval], sizes: Env, memo: dict[Node, int]) -> float:

@@ -81,6 +81,17 @@ def test_parts_tuples_and_conditions_on_data():
     assert {t.name: b for t, b in works["out"].reads.items()} == {"pair": 4 * 6 * 12, "n": 4 * 8}
 
 
+@tw.kernel
+def rows(table: tw.f32[N, 8], which: tw.i64[M]):
+    return tw.ops.gather(table, which)
+
+
+def test_rows_that_data_choose_are_no_more_than_are_asked_for():
+    for m, n, read in ((3, 1000, 3), (50, 20, 20)):
+        (w,) = measure(rows.pipeline(), {"M": m, "N": n}).values()
+        assert {t.name: b for t, b in w.reads.items()} == {"table": read * 8 * 4, "which": 8 * m}
+
+
 def test_nothing_takes_nothing():
     works = measure(product.pipeline(), {"M": 0, "N": 7, "K": 11})
     assert all(w.bytes == 0 and not sum(w.operations.values()) for w in works.values())
