@@ -3,7 +3,8 @@ every vector is on another page, packing inside the step.
 
 Constants were measured with products of 384 to 2048 columns (Zen 4): a product that reads rows of B in tiles of 32 columns
 takes 2 cycles a piece of a row more than one that reads panels, 4 if rows are a multiple of a page apart, and 16 where a
-piece is read once from memory far away; a register transpose takes half a cycle an element, a gather 1.5.
+piece is read once from memory far away; rows of A that are a multiple of a page apart take a cycle for each element that
+is read of them; a register transpose takes half a cycle an element, a gather 1.5.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _COPIED = 0.1  # cycles an element that is copied as it lies
 _PIECE = 2.0  # cycles for the next piece of a row, where that lies on another page
 _CONFLICT = 4.0  # ... and pieces share a set of the cache
 _FAR = 16.0  # ... and the first time it is read, where no cache holds the tensor
+_SHARED = 1.0  # cycles an element of rows that share a set of the cache
 _PAGE = 4096  # bytes
 _WAYS = 8  # lines of the innermost cache that may be a multiple of a page apart
 _PAGES = 64  # that a core knows at once
@@ -48,11 +50,13 @@ Layouts = Mapping[str, IndexMap]  # of arrays and of the result of a part, by it
 class Handling:
     """Cycles by tensor (a part's own name) that come from how it lies, and those that its arithmetic takes more because
     vectors are not full; `packed` are the bytes of it that are packed inside the step. `axes`: for what is read along
-    vectors or across them, the axis that runs along them, and the elements that a tile has along it."""
+    vectors or across them, the axis that runs along them, and the elements that a tile has along it. `apart` is what has
+    rows a multiple of a page apart that are read together."""
 
     cycles: dict[str, float] = field(default_factory=dict)
     packed: dict[str, int] = field(default_factory=dict)
     axes: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    apart: set[str] = field(default_factory=set)
     own: float = 0.0
 
     @property
@@ -273,7 +277,10 @@ class _Reader:
         (v,) = loops.over[vector]
         shape, m = self.shapes[own], self.maps[own]
         inside = [v in ir.postorder((i,)) for i in indices]
-        if not any(inside) or 0 in shape:
+        if 0 in shape:
+            return
+        if not any(inside):
+            self._rows(own, indices, loops, points / self._tile(loops, loops.over[vector]), size)
             return
         tile, lanes = self._tile(loops, loops.over[vector]), loops.extents[vector]
         step = _step(indices, v)
@@ -289,6 +296,16 @@ class _Reader:
             return
         far, near = self._steps(own, indices, loops, v, run, tile, count, size)
         self._add(own, far + near)
+
+    def _rows(self, own: str, indices: tuple[Node, ...], loops: _Loops, count: float, size: int) -> None:
+        """What it takes that rows of a tile, of each of which an element is read at once, share a set of the cache."""
+        for n in self._unrolled(loops):
+            step = _step(indices, next(iter(loops.over[n]))) if len(loops.over[n]) == 1 else None
+            if step is not None and any(step) and loops.extents[n] > _WAYS:
+                apart = _offsets(self.maps[own], self.shapes[own], [abs(s) for s in step]) * size
+                if apart and apart % _PAGE == 0:
+                    self._add(own, count * _SHARED)
+                    self.out.apart.add(own)
 
     def _unrolled(self, loops: _Loops) -> list[str]:
         return [n for n in loops.names if loops.modes[n] == "unroll"]

@@ -24,6 +24,7 @@ from tilewright.planner.graph import Graph
 from tilewright.planner.handling import Handling, conversion, handling
 from tilewright.planner.model import Model
 from tilewright.planner.nest import Passes, schedule_region
+from tilewright.planner.places import ALIGNMENT
 from tilewright.schedule.layout import parse_index_map
 from tilewright.schedule.schedule import Schedule
 
@@ -109,13 +110,13 @@ class _Assignment:
 
     def proposals(self, k: int, own: str) -> list[str]:
         """Layouts that a step could like of a tensor: what its vectors run along lies innermost, in whole or in blocks as
-        wide as its tiles."""
+        wide as its tiles; rows that are not a multiple of a page apart."""
         plain = self.handling(k, {})
         if plain.cycles.get(own, 0.0) <= _WORTH * self.steps[k].region.cycles:
             return []
         shape = self.shape(k, own)
         names = [f"a{n}" for n in range(len(shape))]
-        found = []
+        found = [_padded(names, shape[-1] + self.line(own, k))] if own in plain.apart and self.is_fixed(k, own) else []
         for axis, tile in sorted(plain.axes.get(own, ())):
             rest = [n for a, n in enumerate(names) if a != axis]
             a = names[axis]
@@ -124,6 +125,16 @@ class _Assignment:
             if axis != len(names) - 1:
                 found.append(f"{' '.join(names)} -> {' '.join(rest)} {a}")
         return list(dict.fromkeys(found))
+
+    def is_fixed(self, k: int, own: str) -> bool:
+        """Whether rows of a tensor have the same length at all sizes."""
+        a = next(a for a in self.steps[k].part.pipeline.arrays if a.name == own)
+        return a.extents[-1].op == "const"
+
+    def line(self, own: str, k: int) -> int:
+        """Elements in a line of a cache."""
+        a = next(a for a in self.steps[k].part.pipeline.arrays if a.name == own)
+        return max(1, ALIGNMENT // a.dtype.bytes)
 
     def shape(self, k: int, own: str) -> tuple[int, ...]:
         part = self.steps[k].part
@@ -302,6 +313,11 @@ class _Assignment:
                 if packed.get(own):
                     out.append(Conversion(name, r.name, seen.get(own, ROWS), "", packed[own], True))
         return tuple(out)
+
+
+def _padded(names: Sequence[str], width: int) -> str:
+    """Row-major, with rows of so many elements."""
+    return f"{' '.join(names)} -> {' '.join(names[:-1])} {names[-1]}//{width} {names[-1]}%{width}"
 
 
 def _rows(rank: int) -> str:

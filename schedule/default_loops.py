@@ -449,7 +449,7 @@ def _few(d: Definition, axis: Node, b: Builder, registers: Registers) -> bool:
 def _hold(s: Schedule, f: Func, at: str) -> None:
     """A tile of a Func in registers, in which elements lie as they do in the Func."""
     order = _order(s.state, _layouts(s.state), f.name)
-    if order is None:
+    if order is None or order == tuple(range(f.rank)):
         apply(s, "cache_write", "", (f.name,), at=at)
         return
     names = [f"a{k}" for k in range(f.rank)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tilewright as tw
 from tilewright import ops
 from tilewright.hw import load_machine
+from tilewright.planner import layouts
 from tilewright.planner.choices import Choices, by_milp, by_trial, cheapest, greedy
 from tilewright.planner.errors import PlanError
 from tilewright.planner.plan import make_plan
@@ -220,3 +221,67 @@ def test_an_assignment_is_no_worse_than_greedy_and_row_major():
         found = plan(kernel, **sizes).layouts
         assert found.chosen.cost <= found.greedy.cost
         assert found.chosen.cost <= found.plain.cost
+
+
+@tw.kernel
+def wide(x: tw.f32[T, 64], up: tw.f32[64, 1024], over: tw.f32[1024, 1024]):
+    """Rows of what passes between the products are a page long."""
+    return ops.linear(ops.linear(x, up), over)
+
+
+def test_rows_a_page_apart_are_padded():
+    made = plan(wide, ["up", "over"], T=300)
+    padded = {n for n, t in made.layouts.homes.items() if t == "a0 a1 -> a0 a1//1040 a1%1040"}
+    assert padded
+    assert made.layouts.chosen.conversions == ()
+    assert made.layouts.greedy.conversions != ()  # who makes it does not care, and who reads it converts it
+    assert made.layouts.chosen.cost < made.layouts.greedy.cost < made.layouts.plain.cost
+    (b,) = [b for b in made.buffers if b.name in padded]
+    size = next(x.size for x in made.lifetimes({"T": 7}) if x.name == b.name)
+    assert size == 7 * 1040 * 4
+    weights = {"up": whole(64, 1024), "over": whole(1024, 1024)}
+    fast = Program(made).with_weights(weights)
+    for tokens in (30, 1, 0):
+        x = whole(tokens, 64)
+        np.testing.assert_array_equal(fast(x), wide.reference(x, **weights))
+
+
+def test_what_lies_otherwise_is_watched_as_it_is_meant():
+    made = plan(wide, T=300)
+    assert made.layouts.homes
+    program, x = Program(made), whole(9, 64)
+    weights = whole(64, 1024), whole(1024, 1024)
+    seen = {}
+
+    def watch(moment, number, array):
+        if moment == "after":
+            seen.update({b.name: np.array(array(b)) for b in made.steps[number].part.outputs})
+
+    program.watch = watch
+    program(x, *weights)
+    wanted = x @ weights[0]
+    assert any(a.shape == wanted.shape and (a == wanted).all() for a in seen.values())
+
+
+@tw.kernel
+def several(x: tw.f32[T, 1024], a: tw.f32[256, 1024], b: tw.f32[1024, 256], c: tw.f32[256, 256]):
+    """Steps that want what they share in different layouts."""
+    p, q = ops.linear(x, a, transpose=True), ops.linear(x, b)
+    s = ops.matmul(p, q, transpose_b=True)
+    return ops.matmul(ops.exp(s), ops.linear(q, c)), ops.matmul(q, p, transpose_b=True)
+
+
+@pytest.mark.parametrize("kernel", [chain, wide, scores, several], ids=["chain", "wide", "scores", "several"])
+@pytest.mark.parametrize("tokens", [40, 512])
+def test_the_assignment_of_a_graph_is_the_best_there_is(kernel, tokens, monkeypatch):
+    problems = []
+    monkeypatch.setattr(layouts, "cheapest", lambda p, budget: problems.append(p) or cheapest(p, budget))
+    sizes = dict.fromkeys(kernel.pipeline().sizes, tokens)
+    for weights in ((), [a.name for a in kernel.pipeline().arrays if a.name not in "xy"]):
+        found = plan(kernel, weights, **sizes).layouts
+        problem = problems.pop()
+        least = problem.total(by_trial(problem))
+        assert found.chosen.cost == pytest.approx(least)
+        assert problem.total(by_milp(problem)) == pytest.approx(least)
+        assert found.chosen.cost <= found.greedy.cost + 1e-9
+        assert found.chosen.cost <= found.plain.cost + 1e-9
