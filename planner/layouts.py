@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tilewright.lang.errors import ScheduleError
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.tensors import Array
 from tilewright.lang.values import index_values
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tilewright.planner.plan import Step
 
 _WORTH = 0.003  # of a step's time: what is less is not looked at
+_NEVER = 100.0  # times a step's time: a layout that its schedule can't have
 _ANOTHER = 0.01  # cycles a byte for keeping a weight in one more layout
 
 
@@ -68,6 +70,7 @@ class _Assignment:
     ):  # fmt: skip
         self.g, self.model, self.steps, self.weights, self.budget = g, model, tuple(steps), weights, budget
         self.handled: dict[tuple, Handling] = {}
+        self.read: dict[int, dict[str, str]] = {}
         self.makers = {b.name: k for k, r in enumerate(self.steps) for b in r.part.outputs}
         self.fixed = {o.func.name for o in g.pipeline.outputs}
         self.sizes: dict[str, tuple[int, int]] = {}  # elements, and bytes of each
@@ -76,6 +79,11 @@ class _Assignment:
 
     def tensors(self, k: int) -> dict[str, str]:
         """What a step reads from outside and may have in any layout: own name -> name in the whole."""
+        if k not in self.read:
+            self.read[k] = self._tensors(k)
+        return self.read[k]
+
+    def _tensors(self, k: int) -> dict[str, str]:
         part = self.steps[k].part
         found = {}
         for q, source in zip(part.pipeline.params, part.inputs, strict=True):
@@ -101,12 +109,18 @@ class _Assignment:
         own = {n: m for n, m in own.items() if m != ROWS}
         key = r.part.pipeline.digest, r.region.tile, tuple(sorted(own.items()))
         if key not in self.handled:
-            s = r.schedule
+            self.handled[key] = self._handling(r, own)
+        return self.handled[key]
+
+    def _handling(self, r: Step, own: Mapping[str, str]) -> Handling:
+        s = r.schedule
+        try:
             if own:
                 s, _ = schedule_region(self.g, r.region, r.part, Given(tuple(sorted(own.items()))))
-            maps = {n: parse_index_map(t) for n, t in own.items()}
-            self.handled[key] = handling(self.g, self.model, r.region, r.part, s, maps)
-        return self.handled[key]
+        except ScheduleError:
+            return Handling(own=_NEVER * r.region.cycles)
+        maps = {n: parse_index_map(t) for n, t in own.items()}
+        return handling(self.g, self.model, r.region, r.part, s, maps)
 
     def proposals(self, k: int, own: str) -> list[str]:
         """Layouts that a step could like of a tensor: what its vectors run along lies innermost, in whole or in blocks as
@@ -190,6 +204,7 @@ class _Assignment:
     def problem(self, choices: Sequence[_Choice]) -> Choices:
         number = {(c.tensor, c.step): n for n, c in enumerate(choices)}
         costs: list[tuple[float, ...]] = []
+        last: dict[str, int] = {}  # the choice before of how a weight is read
         pairs: list[tuple[int, int, tuple[tuple[float, ...], ...]]] = []
         for n, c in enumerate(choices):
             if c.step is None:
@@ -203,9 +218,9 @@ class _Assignment:
             reading = tuple(self.extra(k, {own: t}) for t in c.options)
             if c.tensor in self.weights:
                 costs.append(reading)
-                before = next((m for m in range(n - 1, -1, -1) if choices[m].tensor == c.tensor), None)
-                if before is not None:
-                    pairs.append((before, n, self.table(c.options, c.options, self.another(c.tensor))))
+                if c.tensor in last:
+                    pairs.append((last[c.tensor], n, self.table(c.options, c.options, self.another(c.tensor))))
+                last[c.tensor] = n
             elif home is None:
                 costs.append(
                     tuple(r + self.converting(c.tensor, ROWS, t) for r, t in zip(reading, c.options, strict=True))
