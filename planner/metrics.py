@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.lang.func import Func, InoutFunc
@@ -211,26 +211,26 @@ def _figures(s: Step, kernel: int, funcs: list[Func], works: Mapping[Func, Work]
     results = list(dict.fromkeys(b.func for b in s.part.outputs)) or [s.region.root]
     t = together(works, funcs, [f for f in results if not isinstance(f, InoutFunc)])
     written = t.written + sum(_updated(works[f]) for f in funcs if isinstance(f, InoutFunc))
-    made = _made(s.name, kernel, Traffic(t.operations, t.read, written), _sources(works, funcs), model)
     stored = {*results, s.region.root}
-    made |= _accounted(s)
-    return StepFigures(
-        **made | {
-            "funcs": tuple(f.name for f in funcs),
-            "inlined": tuple(f.name for f in funcs if f not in members and f not in stored),
-            "tiled": tuple(f.name for f in funcs if f in members and f not in stored),
-        }
-    )  # fmt: skip
+    made = _made(s.name, kernel, Traffic(t.operations, t.read, written), _sources(works, funcs), model)
+    made = replace(
+        made,
+        funcs=tuple(f.name for f in funcs),
+        inlined=tuple(f.name for f in funcs if f not in members and f not in stored),
+        tiled=tuple(f.name for f in funcs if f in members and f not in stored),
+        cycles=s.region.cycles,
+    )
+    return _accounted(s, made)
 
 
-def _accounted(s: Step) -> dict[str, float]:
+def _accounted(s: Step, made: StepFigures) -> StepFigures:
     """What the planner thinks that a step takes: by its account where there is one, which knows what tiles read again."""
     account = s.staged.account if s.staged is not None else None
     if account is None or account.time is None:
-        return {"cycles": s.region.cycles}
+        return made
     assert s.schedule.machine is not None
     main = account.of(s.schedule.machine.main.name)
-    return {"cycles": account.time.cycles, "read": main.bytes_read, "written": main.bytes_written}
+    return replace(made, cycles=account.time.cycles, read=main.bytes_read, written=main.bytes_written)
 
 
 def _updated(w: Work) -> int:
@@ -247,21 +247,19 @@ def _sources(works: Mapping[Func, Work], funcs: Iterable[Func]) -> dict[Tensor, 
     return found
 
 
-def _made(name: str, kernel: int, t: Traffic, sources: Mapping[Tensor, int], model: Model) -> dict:
+def _made(name: str, kernel: int, t: Traffic, sources: Mapping[Tensor, int], model: Model) -> StepFigures:
     """The figures of anything that runs by itself."""
     computing = model.computing(t.operations)
-    sizes = [*sources.values(), t.written]
     by_level: dict[str, float] = {}
-    for n in sizes:
+    for n in (*sources.values(), t.written):
         level = model.holding(n)
         by_level[level.name] = by_level.get(level.name, 0.0) + n / level.bandwidth
     moving = sum(by_level.values())
     peak = t.flops / computing if computing else 0.0
-    return {
-        "name": name, "kernel": kernel, "funcs": (name,), "inlined": (), "tiled": (), "flops": t.flops, "read": t.read,
-        "written": t.written, "computing": computing, "moving": moving, "cycles": computing + moving + _LAUNCH,
-        "level": max(by_level, key=lambda k: by_level[k]), "peak": peak, "ridge": peak / model.levels[-1].bandwidth,
-    }  # fmt: skip
+    return StepFigures(
+        name, kernel, (name,), (), (), t.flops, t.read, t.written, computing, moving, computing + moving + _LAUNCH,
+        max(by_level, key=lambda k: by_level[k]), peak, peak / model.levels[-1].bandwidth,
+    )  # fmt: skip
 
 
 # Op by op ---------------------------------------------------------------------------------------------------------
@@ -275,8 +273,7 @@ def _naive(p: Pipeline, works: Mapping[Func, Work], model: Model, memory: Memory
         last.update(dict.fromkeys((t for t in (*w.reads, f) if isinstance(t, Func)), k))
         t = together(works, [f], [f])
         written = _updated(w) if isinstance(f, InoutFunc) else t.written
-        made = _made(f.name, k, Traffic(t.operations, t.read, written), w.reads, model)
-        steps.append(StepFigures(**made))
+        steps.append(_made(f.name, k, Traffic(t.operations, t.read, written), w.reads, model))
     for k, (f, w) in enumerate(works.items()):
         if f not in outputs and not isinstance(f, InoutFunc):
             lifetimes.append(Lifetime(f.name, w.bytes, k, last[f]))

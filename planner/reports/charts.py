@@ -82,7 +82,8 @@ def timeline(data: Mapping[str, Any]) -> str:
             )
             top = y + lane * h if name == "steps" else y
             parts.append(el("rect", hint, x=at, y=top,
-                            width=max(0.4, min(width, scale * took_by)), height=h, cls=f"bar {cls}",
+                            width=max(0.4, min(width, scale * took_by)), height=h,
+                            cls=f"bar {cls}{' thin' if width < 3 else ''}",
                             data_step=k))  # fmt: skip
         room = int((width - 8) / _LETTER)
         if room >= min(7, len(s["name"])):

@@ -21,6 +21,8 @@ from tilewright.planner.reports.words import limit_class, seconds, tile_text, ti
 
 _HERE = Path(__file__).parent
 _LEADS = {
+    "graph": "A box is a step: Funcs that run together, a dot for each. Drag to move, turn the wheel to zoom, click to see "
+    "what is in a step.",
     "timeline": "The steps in the order in which they run, as long as the model thinks that they take. Below, how much of "
     "each is arithmetic and how much moving bytes: they overlap in part.",
     "memory": "What passes between steps lies in one block: each buffer over the steps in which it lives, at its place in "
@@ -36,7 +38,7 @@ def page(plan: Plan) -> str:
     """The page of a plan."""
     data = plan_data(plan)
     parts = [
-        _part("graph", _graph_lead(data), _graph(data, nests(plan))),
+        _part("graph", _LEADS["graph"], _graph(data, nests(plan))),
         _part("timeline", _LEADS["timeline"], timeline(data) or "<p>Nothing takes any time.</p>"),
         _part(
             "memory",
@@ -164,14 +166,6 @@ def _steps(data: Mapping[str, Any]) -> str:
 # The graph and what is in it --------------------------------------------------------------------------------------
 
 
-def _graph_lead(data: Mapping[str, Any]) -> str:
-    more = f" Of {len(data['steps']):,} steps the first {MOST:,} are drawn." if len(data["steps"]) > MOST else ""
-    return (
-        "A box is a step: Funcs that run together, a dot for each. Drag to move, turn the wheel to zoom, click to see what "
-        "is in a step." + more
-    )
-
-
 _KEY = (
     ('<circle cx="7" cy="7" r="4.5" class="dot stored"/>', "stored whole"),
     ('<circle cx="7" cy="7" r="4.5" class="dot tiled"/>', "lives in a tile"),
@@ -183,16 +177,21 @@ _KEY = (
 
 def _graph(data: Mapping[str, Any], nests: Sequence[str]) -> str:
     folds = repeats([s["kernel"] for s in data["steps"]])
-    pictures = graph_picture(data, folds)
+    pictures, many = graph_picture(data, folds), len(data["steps"]) > MOST
     buttons = [("in", "+", "nearer"), ("out", "\u2212", "farther"), ("top", "top", "the beginning, in readable size"),
                ("fit", "all", "all of it")]  # fmt: skip
     tools = "".join(el("button", sign, data_act=act, title=hint, type="button") for act, sign, hint in buttons)
     if folds:
         said = json.dumps([[r.first, r.length, r.times] for r in folds])
         pictures = pictures.replace("<svg ", f'<svg data-folds="{said}" ', 1)
-        pictures += graph_picture(data).replace("<svg ", "<svg hidden ", 1)
-        tools = el("button", "all steps", id="fold", type="button", aria_pressed="false") + tools
-    key = "".join(el("span", f'<svg viewBox="0 0 14 14" aria-hidden="true">{mark}</svg>{what}') for mark, what in _KEY)
+        if not many:
+            pictures += graph_picture(data).replace("<svg ", "<svg hidden ", 1)
+            tools = el("button", "all steps", id="fold", type="button", aria_pressed="false") + tools
+    left = len(data["steps"]) - sum(r.length * (r.times - 1) for r in folds) - MOST
+    more = el("span", f"{left:,} boxes more would be too small to see") if left > 0 else ""
+    key = more + "".join(
+        el("span", f'<svg viewBox="0 0 14 14" aria-hidden="true">{mark}</svg>{what}') for mark, what in _KEY
+    )
     stage = el("div", el("div", tools, cls="tools") + pictures, cls="stage")
     chosen = el("h3", "", id="chosen", style="margin-top:0") + el("dl", "", cls="facts", id="facts")
     detail = el("div", chosen + "".join(_panels(data, nests)), cls="detail")
