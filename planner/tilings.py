@@ -20,7 +20,7 @@ from tilewright.hw import Dma, Machine, Memory
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.tensors import Tensor
 from tilewright.lang.values import Env
-from tilewright.planner.boxes import BLOCKS, Axis, Reach, axes_of, reach
+from tilewright.planner.boxes import BLOCKS, Axis, Box, Reach, axes_of, reach
 from tilewright.planner.budget import Budget
 from tilewright.planner.goal import Goal
 from tilewright.planner.pads import Members, Tiling, copies_of, levels
@@ -76,13 +76,12 @@ class Pad:
     def engine(self) -> Dma | None:
         return self.machine.dma(self.machine.main.name, self.memory.name)
 
-    def copying(self, shape: Sequence[Numbers], whole: tuple[int, ...], width: int) -> Numbers:
-        """Cycles of one copy of a box of a tensor."""
-        size = _product(shape) * width
+    def copying(self, shape: Sequence[Numbers], whole: tuple[int, ...], times: Numbers, size: Numbers) -> Numbers:
+        """Cycles of so many copies of a box of a tensor, of `size` bytes in all."""
         e = self.engine
         if e is None:
             return size / min(self.machine.main.read_bandwidth, self.memory.write_bandwidth)
-        return size / e.bandwidth + e.latency + e.issue * _descriptors(shape, whole, e.dims)
+        return size / e.bandwidth + times * (e.latency + e.issue * _descriptors(shape, whole, e.dims))
 
     def aligned(self, size: Numbers) -> Numbers:
         return -(-size // self.memory.alignment) * self.memory.alignment
@@ -149,8 +148,8 @@ class Way:
             shape, whole = r.shape(f, r.boxes[f], along), r.extents[f]
             at = site if f is r.root else self.places[f.name]
             elements, runs = _product(shape), times(at)
-            again = runs * elements / max(1, math.prod(whole))
-            share = np.float64(1.0) if f is r.root else np.maximum(1.0, again)
+            total = self.total(r.boxes[f], whole, at, along, trips)
+            share = np.float64(1.0) if f is r.root else np.maximum(1.0, total / max(1, math.prod(whole)))
             computing = computing + space.computing.get(f.name, 0.0) * share * space.idle(shape) + _LOOP * runs
             blocks = [a for a in widths if (isinstance(a, tuple) and a[0] == f.name)]
             in_group = f.name in space.m.group and BLOCKS in widths
@@ -163,21 +162,40 @@ class Way:
                     hold(f.name, BLOCKS, 2 * elements * _bytes(f) // np.maximum(1, shape[-1]), False)
             elif site is not None and not isinstance(f, InoutFunc):
                 hold(f.name, at, elements * _bytes(f), True)
-                traffic = traffic + runs * elements * _bytes(f)
-                copying = copying + runs * pad.copying(shape, whole, _bytes(f))
+                traffic = traffic + total * _bytes(f)
+                copying = copying + pad.copying(shape, whole, runs, total * _bytes(f))
             else:
                 traffic = traffic + 2 * elements * _bytes(f)
         for c in self.copies:
             shape, whole = r.shape(c.tensor, c.box, along), r.extents[c.tensor]
             size = _product(shape) * _bytes(c.tensor)
             hold(c.tensor.name, c.at, size, c.at is not None)
-            traffic = traffic + times(c.at) * size
-            copying = copying + times(c.at) * pad.copying(shape, whole, _bytes(c.tensor))
+            moved = self.total(c.box, whole, c.at, along, trips) * _bytes(c.tensor)
+            traffic = traffic + moved
+            copying = copying + pad.copying(shape, whole, times(c.at), moved)
         more, less = np.maximum(computing, copying), np.minimum(computing, copying)
         return (
             Figures(more + less, traffic, self.most(held[0], widths), holds),
             Figures(more + _EXPOSED * less, traffic, self.most(held[1], widths), holds),
         )
+
+    def total(
+        self, box: Box, whole: tuple[int, ...], at: Axis | None, along: Mapping[Axis, Numbers], trips: Mapping[Axis, Numbers]
+    ) -> Numbers:  # fmt: skip
+        """The elements of all boxes of a tensor that a run goes through: the last tiles may be smaller, others overlap."""
+        found: Numbers = np.float64(1.0)
+        moving: set[Axis] = set()
+        for r, n in zip(box, whole, strict=True):
+            rates = [] if r is None else [(x, abs(k)) for x, k in r.rates if x in trips]
+            one = np.int64(n) if r is None else np.minimum(n, r.count(along))
+            moving.update(x for x, _ in rates)
+            if len(rates) == 1:
+                ((x, rate),) = rates
+                overlap = np.maximum(0, one - float(rate) * along[x])
+                found = found * np.minimum(one * trips[x], n + (trips[x] - 1) * overlap)
+            else:
+                found = found * one * _product([trips[x] for x, _ in rates])
+        return found * _product([trips[a] for a in self.around(at) if a not in moving])
 
     def most(self, held: Mapping[Axis | None, Numbers], axes: Iterable[Axis]) -> Numbers:
         """The most that lives at once, of what is held at each loop."""
