@@ -103,6 +103,7 @@ class Compiled:
         self.interface = interface(pipeline, self.given)  # what the caller sees
         self._inputs = interface(pipeline, self.given, outputs=False)
         self._roles = argument_roles(self.interface)
+        self._written = frozenset(r[0] for r in self._roles if r[1] in ("out", "inout"))
         self._tables = [t.values for t in pipeline.tables]
         self.default_classes = (CONTIGUOUS,) * len(self._roles)
         self._entries: dict[int | None, Callable[..., Any]] = {}
@@ -223,12 +224,14 @@ class Compiled:
                 "classes": ",".join(classes),
                 "aliases": json.dumps(sorted(sorted(a) for a in aliases)),
                 "promises": ", ".join(map(str, self.promises)),
-                "debug": str(self._debug),  # what a cache holds has been checked as it was made
+                "debug": str(self._debug),  # what a cache holds has been checked as it was made, aliases too
                 "given": json.dumps({n: str(m) for n, m in sorted(self.given.items())}),
             }
         )
         entry = cache.get(name)
         if entry is None:
+            for pair in sorted(map(sorted, aliases)):
+                self._check_alias(*sorted(pair, key=self._written.__contains__))
             made = self.build(classes, aliases)
             if classes == self.default_classes and not aliases:
                 self._took = made.timings
@@ -424,32 +427,37 @@ class Compiled:
         return self._slow(*args, **kwargs)
 
     def _aliases(self, arrays: Sequence[np.ndarray]) -> frozenset[frozenset[str]]:
-        """Pairs of arguments that share memory, one of them written; refused unless it can't change a result."""
+        """Pairs of arguments that share memory, one of them written; refused where it is more than one or where they are
+        not one array. Whether it can change a result is looked at when the form for them is made."""
         found = set()
-        written = [k for k, r in enumerate(self._roles) if r[1] in ("out", "inout")]
+        written = [k for k, r in enumerate(self._roles) if r[0] in self._written]
         for k in written:
             for j in range(len(arrays)):
                 if j != k and (j not in written or j < k) and np.may_share_memory(arrays[j], arrays[k]):
                     if not np.shares_memory(arrays[j], arrays[k]):
                         continue
-                    self._check_alias(j, k, arrays, written)
-                    found.add(frozenset((self._roles[j][0], self._roles[k][0])))
+                    a, b, names = arrays[j], arrays[k], (self._roles[j][0], self._roles[k][0])
+                    if j in written:
+                        raise _alias(*names, "both are written")
+                    if a.ctypes.data != b.ctypes.data or a.strides != b.strides or a.shape != b.shape:
+                        raise _alias(*names, "they overlap without being one array")
+                    found.add(frozenset(names))
         return frozenset(found)
 
-    def _check_alias(self, j: int, k: int, arrays: Sequence[np.ndarray], written: Sequence[int]) -> None:
+    def _check_alias(self, read: str, written: str) -> None:
         from tilewright.codegen.aliasing import obstacle
 
-        a, b = arrays[j], arrays[k]
-        names = [self._roles[n][0] for n in (j, k)]
-        why: str | None = "both are written" if j in written else "they overlap without being one array"
-        if j not in written and a.ctypes.data == b.ctypes.data and a.strides == b.strides and a.shape == b.shape:
-            why = obstacle(self._state(), *names)
+        why = obstacle(self._state(), read, written)
         if why is not None:
-            there, here = (n.removeprefix("out.") for n in names)
-            raise ArgumentError(
-                f"{here} shares memory with {there}: {why}", code="argument.alias", where=user_location(),
-                hint="an output may lie on an input only where each element is read for itself alone; give another array",
-            )  # fmt: skip
+            raise _alias(read, written, why)
+
+
+def _alias(read: str, written: str, why: str) -> ArgumentError:
+    there, here = (n.removeprefix("out.") for n in (read, written))
+    return ArgumentError(
+        f"{here} shares memory with {there}: {why}", code="argument.alias", where=user_location(),
+        hint="an output may lie on an input only where each element is read for itself alone; give another array",
+    )  # fmt: skip
 
 
 def _positive(threads: int | None) -> int | None:

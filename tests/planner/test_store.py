@@ -15,6 +15,7 @@ import pytest
 import tilewright as tw
 from tilewright import ops
 from tilewright.codegen import cache
+from tilewright.codegen import compile as compile_module
 from tilewright.codegen.compile import Compiled
 from tilewright.hw import load_machine
 from tilewright.planner import order, plan, regions, store
@@ -77,6 +78,40 @@ def test_the_second_time_nothing_is_planned_or_compiled(folder, monkeypatch):
     again = planned(block())
     np.testing.assert_array_equal(again.compile()(*ARGS), expected)
     np.testing.assert_allclose(expected, block().reference(*ARGS), rtol=1e-4, atol=1e-5)
+
+
+def test_writing_over_an_input_is_checked_when_its_code_is_made(folder, monkeypatch):
+    i = tw.vars("i")
+
+    def kernels():
+        @tw.kernel
+        def double(x: tw.f32[N]):
+            y = tw.func("y")
+            y[i] = x[i] * 2
+            return y[:N]
+
+        @tw.kernel
+        def reverse(x: tw.f32[N]):
+            y = tw.func("y")
+            y[i] = x[N - 1 - i]
+            return y[:N]
+
+        return double.compile(), reverse.compile()
+
+    def run(fast):
+        x = np.arange(40, dtype=np.float32)
+        return fast(x, out=x)
+
+    double, reverse = kernels()
+    expected = run(double)
+    with pytest.raises(tw.ArgumentError, match="shares memory"):
+        run(reverse)
+    cache.forget()
+    double, reverse = kernels()
+    with pytest.raises(tw.ArgumentError, match="shares memory"):  # it was not kept
+        run(reverse)
+    monkeypatch.setattr(compile_module, "completed", never)
+    np.testing.assert_array_equal(run(double), expected)
 
 
 def test_a_plan_from_disk_says_the_same(folder):
