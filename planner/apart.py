@@ -13,12 +13,13 @@ from tilewright.codegen.physical import pack, unpack
 from tilewright.lang import exactness, judging
 from tilewright.lang.binding import bind
 from tilewright.lang.errors import TilewrightError
+from tilewright.lang.extents import spans
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.reference import run as run_reference
 from tilewright.lang.values import index_values
 from tilewright.planner.cut import Buffer, Source
-from tilewright.planner.plan import Plan, Step, starts_of
+from tilewright.planner.plan import Plan, Step, buffer_shape, starts_of
 from tilewright.planner.program import Program
 
 Store = dict[Source, Any]  # what every step has made, and what the whole was given
@@ -106,12 +107,16 @@ def parts_by_reference(
     wanted = [f.name for f in dict.fromkeys(b.func for s in plan.steps for b in s.part.outputs)]
     kept = run_reference(p, bound, wanted)[1] if wanted else (run_reference(p, bound), {})[1]
     for step in plan.steps:
-        yield step, arguments(step, store)
+        args = arguments(step, store)
         try:
             run_apart(step, sizes, store, by_reference)
         except TilewrightError as e:
+            if not plan.needs(step, bound.env):
+                store.update(_nothing(plan, step, bound.env))
+                continue
             found.put(step.name, "cut", f"the part does not run: {e.message}")
             return
+        yield step, args
         for b in step.part.outputs:
             if b.func.name in kept:  # else the whole needs nothing of it at these sizes
                 values = kept[b.func.name]
@@ -122,6 +127,12 @@ def parts_by_reference(
                 found.put(step.name, "cut", difference(s.name, store[s], whole[s]))
         if found.first is not None:
             return
+
+
+def _nothing(plan: Plan, step: Step, env: Mapping[str, Any]) -> Store:
+    """What stands for the results of a step that nobody reads."""
+    shapes = {b: index_values(buffer_shape(plan.pipeline, b), env) for b in step.part.outputs}
+    return {b: np.zeros([max(0, n) for n in s], b.func.dtypes[b.component].np) for b, s in shapes.items()}
 
 
 def _on_common_points(p: Pipeline, b: Buffer, mine: np.ndarray, other: Any, env: Mapping[str, Any]) -> str | None:
@@ -175,28 +186,36 @@ def _run_watched(program: Program, sizes: Mapping[str, int], data: dict[str, Any
     needed = _needed(plan)
     maker = {b: step.name for step in plan.steps for b in step.part.outputs}
     over = plan.order.in_place
-
-    at = 0
+    scalars = {q.name: data[q.name] for q in plan.pipeline.scalars}
+    env, at = {**sizes, **scalars}, 0
+    # what nobody reads at these sizes may hold anything
+    alive = spans(plan.pipeline, env)
+    unread = {b for step in plan.steps for b in step.part.outputs if b.func not in alive}
 
     def watch(moment: str, k: int, array: Callable[[Source], Any]) -> None:
         nonlocal at
         step, at = plan.steps[k], k
         if moment == "before":
             for s in step.part.inputs:
-                if isinstance(store[s], np.ndarray) and s.name not in plan.weights:
+                if isinstance(store[s], np.ndarray) and s.name not in plan.weights and s not in unread:
                     stage = "layout" if s.name in plan.layouts.homes else "run"
                     found.put(step.name, stage, _read(s, store[s], array(s)))
             return
-        run_apart(step, sizes, store, apart)
+        try:
+            run_apart(step, sizes, store, apart)
+        except TilewrightError:
+            if plan.needs(step, env):
+                raise
+            store.update(_nothing(plan, step, env))
         lies_on = {over[b.name] for b in step.part.outputs if b.name in over}
         written = {*step.part.outputs, *(s for s in step.part.inputs if isinstance(s, InoutFunc))}
-        for s in written:
+        for s in written - unread:
             read = [array(i) for i in step.part.inputs if isinstance(i, Buffer)]
             shared = any(np.may_share_memory(array(s), a) for a in read)
             stage = "in place" if s.name in over else "places" if shared else _lies(plan, step, s)
             found.put(step.name, stage, difference(s.name, array(s), store[s]))
         for s in needed[k]:
-            if s not in written and (how := difference(s.name, array(s), store[s])):
+            if s not in written and s not in unread and (how := difference(s.name, array(s), store[s])):
                 stage = "in place" if s.name in lies_on else "places"
                 found.put(step.name, stage, f"it writes over {s.name}, made by {maker[s]} and still needed; {how}")
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.lang.extents import spans as spans_of
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Output, Pipeline
@@ -161,6 +162,11 @@ class Plan:
         from tilewright.planner.accounts import account_of
 
         return account_of(self, self.sizes if sizes is None else sizes)
+
+    def needs(self, step: Step, sizes: Env) -> bool:
+        """Whether anything reads what a step makes at these sizes: of empty tensors an edge may not even exist."""
+        made = {b.func for b in step.part.outputs}
+        return not made or not made.isdisjoint(spans_of(self.pipeline, sizes))
 
     def places(self, sizes: Env) -> Places:
         """Where the buffers lie in one block of memory at these sizes."""

@@ -16,7 +16,7 @@ from tilewright.codegen.native_calls import MISSED, missed
 from tilewright.codegen.physical import interface, unpack
 from tilewright.lang import ir
 from tilewright.lang.binding import Bound, bind, bind_arrays
-from tilewright.lang.errors import ArgumentError, user_location
+from tilewright.lang.errors import ArgumentError, BoundsError, user_location
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.nested import flat_arguments, flat_named
 from tilewright.lang.pipeline import Output, Pipeline, ScalarParam
@@ -181,16 +181,22 @@ class Program:
             shape = index_values(buffer_shape(p, s), bound.env)  # type: ignore[arg-type]
             return unpack(array(s), parse_index_map(home), tuple(max(0, n) for n in shape))
 
+        learn = True
         for k, c in enumerate(self._calls):
             if self.watch is not None:
                 self.watch("before", k, logical)
             given, named = c.arguments(array, bound.env)
-            c.kernel(*given, threads=threads, **named)
+            try:
+                c.kernel(*given, threads=threads, **named)
+            except BoundsError:
+                if self.plan.needs(self.plan.steps[k], bound.env):
+                    raise
+                learn = False  # a kernel for itself does not know that nobody reads its result
             if self.watch is not None:
                 self.watch("after", k, logical)
         for o, a in copied:
             a[...] = self._slice(o, at, bound)
-        if not copied and all(s in self._weights for s in now if s.layout != ROWS):
+        if learn and not copied and all(s in self._weights for s in now if s.layout != ROWS):
             self._learn(bound, results, threads, array)
 
     def _learn(

@@ -19,7 +19,8 @@ from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import ScalarParam, make_pipeline
 from tilewright.lang.symbols import automatic_name, naming, to_index
 from tilewright.lang.tensors import Array
-from tilewright.planner.goal import OBJECTIVES
+from tilewright.planner.goal import OBJECTIVES, PHASES, Goal
+from tilewright.planner.plan import Plan, make_plan
 
 Choose = Callable[[Sequence[Any]], Any]
 SIZES = (0, 1, 2, 3, 5, 7, 8, 13, 17, 33)
@@ -28,7 +29,8 @@ _NAMED = {"M": M, "N": N, "K": K}
 
 
 def machines() -> dict[str, Machine]:
-    """Machines for plans: one as it is, others with caches so small that everything is cut into tiles."""
+    """Machines for plans: one as it is, others with caches so small that everything is cut into tiles, and one with a
+    scratchpad."""
     m = load_machine("skylake-sp")
 
     def with_caches(name: str, *sizes: int) -> Machine:
@@ -38,6 +40,7 @@ def machines() -> dict[str, Machine]:
         "skylake-sp": m,
         "small": with_caches("small", 1 << 13, 1 << 15, 1 << 17),
         "tiny": with_caches("tiny", 1 << 10, 1 << 11, 1 << 12),
+        "toy": load_machine("toy"),
     }
 
 
@@ -286,9 +289,15 @@ class Case:
 
     kernel: Kernel
     machine: str
-    objective: str
+    goal: Goal
+    weights: tuple[str, ...]
     planned: dict[str, int]
     sizes: tuple[dict[str, int], ...]
+
+    def plan(self) -> Plan:
+        p = self.kernel.pipeline()
+        given = {q.name: 1 for q in p.scalars}
+        return make_plan(p, machines()[self.machine], {**given, **self.planned}, self.goal, self.weights)
 
 
 def case(choose: Choose, most: int = 9) -> Case:
@@ -297,4 +306,8 @@ def case(choose: Choose, most: int = 9) -> Case:
     names = k.pipeline().sizes
     planned = {n: choose((1, 7, 40, 200, 1000)) for n in names}
     sizes = tuple({n: choose(s) for n in names} for s in ((5, 7, 17, 33, 40), SIZES, SIZES))
-    return Case(k, choose(list(machines())), choose(list(OBJECTIVES)), planned, sizes)
+    goal = Goal(choose(list(OBJECTIVES)), choose((None, None, *PHASES)))
+    arrays = [a.name for a in k.pipeline().params if isinstance(a, Array)]
+    weights = tuple(n for n in arrays if choose((True, False))) if choose((True, False)) else ()
+    names = list(machines())
+    return Case(k, choose([*names[:-1], *names]), goal, weights, planned, sizes)

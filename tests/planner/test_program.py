@@ -151,3 +151,23 @@ def test_results_that_share_memory_are_refused():
     with pytest.raises(tw.ArgumentError) as e:
         fast(x, normal(5, 5), out=(one, one))
     assert e.value.code == "argument.alias"
+
+
+@tw.kernel
+def bordered(x: tw.f32[M, N]):
+    """What has a border is read at its last column, which need not exist."""
+    i, j = tw.vars("i j")
+    turned, near = tw.func("turned"), tw.func("near")
+    turned[i, j] = x[M - 1 - i, j] * 2.0
+    edge = tw.repeat_edge(turned, (0, M), (0, N))
+    near[i, j] = edge[i, j] + edge[i, j + 1]
+    return turned[:M, :N], near[:M, :N]
+
+
+def test_steps_of_which_nobody_reads_the_result_need_not_run():
+    fast = program(bordered, M=40, N=7)
+    assert len(fast.plan.steps) > 1
+    for shape in ((5, 4), (5, 0), (0, 4), (5, 4)):
+        x = normal(*shape)
+        for got, wanted in zip(fast(x), bordered.reference(x), strict=True):
+            np.testing.assert_array_equal(got, wanted)
