@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.planner.graphs import case
 from tilewright.codegen.judge import takes
+from tilewright.lang.errors import TilewrightError
 from tilewright.planner.errors import PlanError
 from tilewright.planner.validate import validate
 
@@ -33,12 +34,16 @@ def problem(seed: int) -> str:
         plan = c.plan()
     except PlanError as e:
         return f"no plan: {e.message}"
-    plan.schedule.check()
+    whole = ""
+    try:
+        plan.schedule.check()
+    except TilewrightError as e:
+        whole = f"the schedule of the whole: {e.message}"
     for sizes in (s for s in c.sizes if takes(p, s, {})):
         found = validate(plan, sizes, every=False)
         if found.faults:
             return str(found.faults[0])
-    return ""
+    return whole
 
 
 def apart(seed: int) -> str:
