@@ -137,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     add_machine_command(commands)
     add_view_commands(command, _about_kernel)
 
-    made = command("cache", _cache, "say where compiled kernels are kept, how many there are and their size")
+    made = command("cache", _cache, "say where compiled kernels and plans are kept, how many there are and their size")
     made.add_argument(
         "action", nargs="?", choices=["show", "list", "clear"], default="show", help="what to do (default: show)"
     )
@@ -334,5 +334,5 @@ def _cache(args: argparse.Namespace) -> int:
     _print(args, report, report.as_json)
     if args.action == "list" and not args.json:
         for e in report.entries:
-            print(f"{e.key[:16]}  {e.bytes:>9,}  {e.kernel or 'damaged'}{f' ({e.mode})' if e.mode else ''}")
+            print(e)
     return GOOD

@@ -76,7 +76,7 @@ def keep(name: str, plan: Plan) -> None:
     except (pickle.PicklingError, TypeError, AttributeError) as problem:
         cache.refuse(f"the plan of {plan.pipeline.name} is not kept: {problem}")
         return
-    cache.put(name, cache.Entry(record, {"kernel": plan.pipeline.name, "mode": "plan"}))
+    cache.put(name, cache.Entry(record, {"kind": "plan", "kernel": plan.pipeline.name, "mode": plan.mode}))
 
 
 def find(name: str, p: Pipeline, load: Callable[[], Machine]) -> Plan | None:

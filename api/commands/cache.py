@@ -1,4 +1,4 @@
-"""`cache`: where compiled kernels are kept, how many and how large they are, and throwing them away."""
+"""`cache`: where compiled kernels and plans are kept, how many and how large they are, and throwing them away."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """A compiled kernel: `kernel` is None where the file is damaged."""
+    """A compiled kernel (by its name), a `plan` of one, or a part of the `runtime`: `kind` says which, and is None where
+    the file is damaged. `mode` is the numeric mode of a kernel."""
 
     key: str
+    kind: str | None
     kernel: str | None
     mode: str | None
     bytes: int
+
+    def __str__(self) -> str:
+        more = self.mode if self.kind == "kernel" else self.kind
+        return f"{self.key[:16]}  {self.bytes:>9,}  {'damaged' if self.kind is None else f'{self.kernel} ({more})'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +40,12 @@ class CacheReport:
         return asdict(self) | {"bytes": self.bytes}
 
     def __str__(self) -> str:
-        damaged = sum(e.kernel is None for e in self.entries)
+        damaged, plans = sum(e.kind is None for e in self.entries), sum(e.kind == "plan" for e in self.entries)
+        inside = [f"{plans} plan{'s' * (plans > 1)}"] if plans else []
+        inside += [f"{damaged} damaged: they will be made anew"] if damaged else []
         lines = [
             f"location  {self.location or 'none'}",
-            f"entries   {len(self.entries)}" + (f" ({damaged} damaged: they will be made anew)" if damaged else ""),
+            f"entries   {len(self.entries)}" + (f" ({', '.join(inside)})" if inside else ""),
             f"size      {self.bytes:,} bytes",
         ]
         if self.problem:
@@ -46,15 +54,18 @@ class CacheReport:
 
 
 def cache() -> CacheReport:
-    """The state of the cache of compiled kernels; TILEWRIGHT_CACHE_DIR moves it."""
+    """The state of the cache of compiled kernels and plans; TILEWRIGHT_CACHE_DIR moves it."""
     from tilewright.codegen import cache as store
 
     status = store.status()
-    entries = tuple(
-        CacheEntry(x.key, x.meta.get("kernel") if x.meta else None, x.meta.get("mode") if x.meta else None, x.bytes)
-        for x in store.entries()
-    )
+    entries = tuple(_entry(x.key, x.meta, x.bytes) for x in store.entries())
     return CacheReport(str(status.location) if status.location else None, status.problem, entries)
+
+
+def _entry(key: str, meta: dict[str, Any] | None, size: int) -> CacheEntry:
+    if meta is None:
+        return CacheEntry(key, None, None, None, size)
+    return CacheEntry(key, meta.get("kind", "kernel"), meta.get("kernel", meta.get("name")), meta.get("mode"), size)
 
 
 def cache_clear() -> int:

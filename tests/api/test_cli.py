@@ -159,7 +159,9 @@ def test_a_plan_is_verified(run: Run) -> None:
 def test_doctor_finds_and_heals(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("doctor", "program.py:matmul", *SMALL)
     assert code == 0 and "warning starved" in out
-    code, out, _ = run("doctor", "program.py:matmul", "--size", "M=512,N=512,K=512", "--machine", "skylake-sp", "--json")
+    code, out, _ = run(
+        "doctor", "program.py:matmul", "--size", "M=512,N=512,K=512", "--machine", "skylake-sp", "--json"
+    )
     assert (code, json.loads(out)["findings"]) == (0, [])
     made = tmp_path / "healed.tw"
     code, out, _ = run("doctor", "program.py:matmul", *SMALL, "--run", "--apply", str(made))
@@ -191,12 +193,15 @@ def test_cache(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv(store.VARIABLE, str(tmp_path / "kernels"))
     store.put("0" * 64, store.Entry(b"image", {"kernel": "blur", "mode": "strict"}))
     (tmp_path / "kernels" / ("1" * 64 + ".two")).write_bytes(b"damaged")
+    store.put("2" * 64, store.Entry(b"record", {"kind": "plan", "kernel": "model", "mode": "contract"}))
+    store.put("3" * 64, store.Entry(b"image", {"kind": "runtime", "name": "pool"}))
     code, out, _ = run("cache")
-    assert code == 0 and str(tmp_path) in out and "entries   2 (1 damaged" in out
-    assert "blur (strict)" in run("cache", "list")[1]
+    assert code == 0 and str(tmp_path) in out and "entries   4 (1 plan, 1 damaged: they will be made anew)" in out
+    listed = run("cache", "list")[1]
+    assert all(f"  {name}\n" in listed for name in ("blur (strict)", "damaged", "model (plan)", "pool (runtime)"))
     data = json.loads(run("cache", "--json")[1])
-    assert len(data["entries"]) == 2 and data["bytes"] == sum(e["bytes"] for e in data["entries"])
-    assert run("cache", "clear")[:2] == (0, "2 entries removed\n")
+    assert len(data["entries"]) == 4 and data["bytes"] == sum(e["bytes"] for e in data["entries"])
+    assert run("cache", "clear")[:2] == (0, "4 entries removed\n")
     assert commands.cache().entries == ()
 
 

@@ -66,7 +66,7 @@ def forget_planning(monkeypatch):
 
 
 def kept_plans():
-    return [e for e in cache.entries() if e.meta and e.meta.get("mode") == "plan"]
+    return [e for e in cache.entries() if e.meta and e.meta.get("kind") == "plan"]
 
 
 def test_the_second_time_nothing_is_planned_or_compiled(folder, monkeypatch):
@@ -221,7 +221,7 @@ def test_a_damaged_record_is_made_anew(folder, how):
 def test_a_record_of_another_form_is_made_anew(folder, content):
     planned(block())
     (entry,) = kept_plans()
-    cache.put(entry.key, cache.Entry(content, {"kernel": "block", "mode": "plan"}))
+    cache.put(entry.key, cache.Entry(content, {"kind": "plan"}))
     assert type(planned(block())) is Plan
 
 
@@ -382,7 +382,8 @@ def test_the_folder_shows_plans_beside_kernels(folder):
 
     planned(block()).compile()
     found = report()
-    assert [e.kernel for e in found.entries if e.mode == "plan"] == ["block"]
+    assert [e.kernel for e in found.entries if e.kind == "plan"] == ["block"]
+    assert f"{len(found.entries)} (1 plan)" in str(found)
     assert cache_clear() == len(found.entries)
     assert type(planned(block())) is Plan
 
