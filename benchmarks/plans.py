@@ -66,6 +66,10 @@ def graphs() -> dict[str, Callable[[], Plan]]:
             x = ops.linear(x, one)
         return x
 
+    @tw.kernel
+    def perceptron(x: tw.f32[m, 1024], up: tw.f32[1024, 2048], down: tw.f32[2048, 1024]):
+        return ops.linear(ops.gelu(ops.linear(ops.layer_norm(x), up)), down)
+
     language = example("graphs/transformer")
     model = language.transformer(language.SHAPE)
     square = {"H": 8, "M": 1024, "N": 1024}
@@ -83,6 +87,7 @@ def graphs() -> dict[str, Callable[[], Plan]]:
         "attention, 8 heads x 1024 x 64": lambda: tw.plan(attention_kernel, sizes=square),
         "the same, causal": lambda: tw.plan(attention_kernel, sizes=square, statics={"causal": True}),
         "four products, 256 x 512": lambda: tw.plan(chain, sizes={"M": 256}, weights=["w"]),
+        "1,024 to 2,048 to 1,024, 256 rows": lambda: tw.plan(perceptron, sizes={"M": 256}, weights=["up", "down"]),
         "transformer, 128 tokens": lambda: tokens(128, 0),
         "transformer, a token after 128": lambda: tokens(1, 128),
         "residual block, 1 picture": lambda: block(basic, 1),

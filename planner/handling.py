@@ -3,7 +3,7 @@ every vector is on another page, packing inside the step.
 
 Constants were measured with products of 384 to 2048 columns (Zen 4): a product that reads rows of B in tiles of 32 columns
 takes 2 cycles a piece of a row more than one that reads panels, 4 if rows are a multiple of a page apart, and 16 where a
-piece is read once from memory far away; rows of A that are a multiple of a page apart take a cycle for each element that
+piece is read once from memory far away; rows of A that are a multiple of a page apart take 0.7 for each element that
 is read of them; a register transpose takes half a cycle an element, a gather 1.5.
 """
 
@@ -38,7 +38,10 @@ _COPIED = 0.1  # cycles an element that is copied as it lies
 _PIECE = 2.0  # cycles for the next piece of a row, where that lies on another page
 _CONFLICT = 4.0  # ... and pieces share a set of the cache
 _FAR = 16.0  # ... and the first time it is read, where no cache holds the tensor
-_SHARED = 1.0  # cycles an element of rows that share a set of the cache
+_STREAMS = (
+    4.0  # cycles a vector, the first time, of rows that are read side by side, where no cache holds all that is read
+)
+_SHARED = 0.7  # cycles an element of rows that share a set of the cache
 _PAGE = 4096  # bytes
 _WAYS = 8  # lines of the innermost cache that may be a multiple of a page apart
 _PAGES = 64  # that a core knows at once
@@ -342,6 +345,8 @@ class _Reader:
             return 0.0, 0.0
         if x == v:
             piece = run
+            if self._streams(own, indices, loops, v):
+                return count / loops.extents[loops.vector or x] * _STREAMS, 0.0
             if run >= shape[step.index(max(step))]:
                 return 0.0, 0.0
             apart = _offsets(m, shape, [run * s for s in step])
@@ -358,6 +363,16 @@ class _Reader:
         far = self.model.holding(whole) is self.model.levels[-1] and apart >= 8 * piece * size
         first = math.prod(shape) / piece if far else 0.0
         return min(first, pieces) * _FAR, pieces * each
+
+    def _streams(self, own: str, indices: tuple[Node, ...], loops: _Loops, v: Node) -> bool:
+        """Whether several rows are read side by side, each element once, from memory far away: an input of the whole, all
+        of which no cache holds from call to call."""
+        return (
+            isinstance(self.sources.get(own), Array)
+            and self.model.holding(self.g.inputs) is self.model.levels[-1]
+            and all(_varies(indices, loops.over[n]) or loops.extents[n] == 1 for n in loops.names)
+            and any(loops.over[n] != frozenset((v,)) for n in self._unrolled(loops))
+        )
 
     def _add(self, own: str, cycles: float) -> None:
         self.out.cycles[own] = self.out.cycles.get(own, 0.0) + cycles
