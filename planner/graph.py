@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.lang import ir
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.pipeline import Pipeline
-from tilewright.lang.tensors import Tensor
+from tilewright.lang.tensors import Array, Tensor
 from tilewright.lang.values import Env, index_values
 from tilewright.planner.inlining import choose_inlined, computing_of
 from tilewright.planner.measure import Work, measure
@@ -66,6 +66,11 @@ class Graph:
     def read(self, t: Tensor) -> int:
         """The bytes of what is read of a tensor."""
         return self._read[t]
+
+    @cached_property
+    def inputs(self) -> int:
+        """The bytes of what is read of all inputs together."""
+        return sum(n for t, n in self._read.items() if isinstance(t, Array))
 
     @cached_property
     def _number(self) -> dict[Func, int]:

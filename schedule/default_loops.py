@@ -188,7 +188,7 @@ def loops(
             _pure(s, address, d, threads, registers)
     elif form.kind == "plain":
         _plain(s, address, d, form, threads, registers)
-    elif form.kind == "rows" and (_reused(d, form.vector) and _few(d, form.vector, b, registers)):  # type: ignore[arg-type]
+    elif form.kind == "rows" and _columns(stage.definition, form.vector, b, registers):
         _tile(s, address, d, form, threads, registers, b)
     elif form.kind == "rows":
         _rows(s, address, d, form, threads, registers, mode == "strict" or group is not None)
@@ -436,6 +436,24 @@ def _tile(
     if rows is not None:
         for load, axis in (_across(d, form.vector) or {}).values():
             _pack(s, load, axis, f"{address}.{v}_o", registers)
+
+
+def _columns(d: Definition, axis: Node | None, b: Builder, registers: Registers) -> bool:
+    """Whether a product of rows that are read once goes column by column: where few of them are all there are, or what is
+    read lies in panels."""
+    assert axis is not None
+    return _reused(d, axis) and (_few(d, axis, b, registers) or _in_panels(d, axis, b.state))
+
+
+def _in_panels(d: Definition, axis: Node, state: State) -> bool:
+    """Whether what varies along an axis lies in blocks of it."""
+    layouts = _layouts(state)
+    for n in ir.leaves(d.values, "load"):
+        m = layouts.get(n.attr[0].name)
+        for name, i in zip(m.names if m is not None else (), n.args, strict=False):
+            if axis in ir.postorder((i,)) and sum(ir.var(name) in ir.postorder((a,)) for a in m.axes) > 1:  # type: ignore[union-attr]
+                return True
+    return False
 
 
 def _few(d: Definition, axis: Node, b: Builder, registers: Registers) -> bool:
