@@ -111,8 +111,6 @@ class Cost:
     def of(self, model: Model) -> float:
         """What the plan's objective counts."""
         main = model.levels[-1].bandwidth
-        if model.staged:
-            return self.cycles  # of what the objective asks for already
         if model.goal.objective == "traffic":
             return self.bytes / main + _ASIDE * self.cycles
         if model.goal.objective == "memory":
@@ -120,10 +118,11 @@ class Cost:
         return self.cycles
 
 
-def staged_cost(s: Shapes, cycles: float) -> Cost:
-    """The cost of a region on a machine with a scratchpad, where it takes so many cycles in its tiles."""
+def staged_cost(s: Shapes, cycles: float, moved: float, near: float) -> Cost:
+    """The cost of a region on a machine with a scratchpad, of which it takes `near`, and moves so many bytes from main
+    memory and to it."""
     computing = sum(t.computing for t in s.tensors[: s.members])
-    return Cost(cycles + LAUNCH, computing, 0.0, 0.0, s.tensors[0].bytes)
+    return Cost(cycles + LAUNCH, computing, moved, near, s.tensors[0].bytes)
 
 
 def sum_of(costs: Iterable[Cost]) -> Cost:

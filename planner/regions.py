@@ -24,7 +24,7 @@ from tilewright.planner.online import Group, find_group
 # are better, as long as loops stay simple; reductions join others for a gain, what is computed again for a clear one.
 _SLACK, _GAIN, _CLEAR = 1.02, 1.0, 0.95
 _FAR = 8  # regions that are looked at together for dependent reductions
-_STAGED = 1.15  # where engines copy, which takes no cycles: what may be given in all to store less in main memory
+_STAGED = 1.15  # where engines copy, which takes no cycles: how many times as many may be taken to store less
 _WIDTHS = (448, 224, 112, 56, 28, 16, 8, 4, 2, 1)
 _SMALL = 64  # elements of a root that need not be cut: what it is made of is computed one after the other
 _COPIES = 4  # regions that may compute a Func each
@@ -114,17 +114,22 @@ def _join_groups(
             if find_group(g, members) is None:
                 continue
             joined = _best(g, model, members, budget)
-            if joined.cost.of(model) < _STAGED * apart:
+            if joined.cost.of(model) < _given(model) * apart:
                 for x in taken:
                     del regions[x]
                 regions[root], taken = joined, [root]
                 least[root] = apart = min(joined.cost.of(model), apart)
 
 
+def _given(model: Model) -> float:
+    """How many times the cost of regions apart one may have on a machine with a scratchpad."""
+    return _STAGED if model.goal.objective == "latency" else _SLACK
+
+
 def _joins(model: Model, simple: bool, together: float, regions: list[float], least: list[float], alone: float) -> bool:
     """Whether a Func joins regions for what they then take together; `simple`: no two reductions share loops."""
     if model.staged:
-        return len(regions) == 1 and together < _STAGED * (alone + least[0])
+        return len(regions) == 1 and together < _given(model) * (alone + least[0])
     most = _CLEAR if len(regions) > 1 else _SLACK if simple else _GAIN
     return together < most * (alone + sum(regions))
 
@@ -200,10 +205,11 @@ def _best(g: Graph, model: Model, members: tuple[Func, ...], budget: Budget, sib
     """The region of these Funcs with the tile that costs least, the largest of several. Equal layers are looked at once."""
     shapes, runs, group = _shapes(g, members)
     if model.staged:
-        from tilewright.planner.staging import region_cycles
+        from tilewright.planner.staging import region_estimate
 
-        cycles = region_cycles(g, members, group, model, budget)
-        return Region(members, runs, Tile(), {}, staged_cost(shapes, cycles), group)
+        e = region_estimate(g, members, group, model, budget)
+        found = Cost.never() if e is None else staged_cost(shapes, e.cycles, e.traffic, float(e.peak))
+        return Region(members, runs, Tile(), {}, found, group)
     key = shapes, None if group is None else len(group.members), tuple(members.index(f) for f in siblings)
     if key not in g.tried:
         best, least = Tile(), Cost.never()

@@ -6,7 +6,6 @@ accounts decide. What does not fit is not taken: capacity is a bound, not a cost
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -140,14 +139,14 @@ def space_of(m: Members, sizes: Env, computing: Mapping[str, float], machine: Ma
     return Space(m, sizes, computing, Pad(machine, memory))
 
 
-def least_cycles(
+def best_estimate(
     m: Members, sizes: Env, computing: Mapping[str, float], machine: Machine, goal: Goal, budget: Budget
-) -> float:  # fmt: skip
-    """What the model says that a part takes in the scratchpad, at best; infinite where no tile fits."""
+) -> Estimate | None:  # fmt: skip
+    """What the model says that a part takes in the scratchpad, at best; None where no tile fits."""
     if not stageable(m):
-        return sum(computing.values())
+        return Estimate(sum(computing.values()), 0.0, 0, {})
     found = space_of(m, sizes, computing, machine).ranked(goal, budget, 1, rough=True)
-    return found[0][0].cycles if found else math.inf
+    return found[0][0] if found else None
 
 
 def write(space: Space, t: Tiling) -> Staged | None:
@@ -222,13 +221,15 @@ def stage_region(
     return g.tried[key]
 
 
-def region_cycles(g: Graph, members: Sequence[Func], group: Group | None, model: Model, budget: Budget) -> float:
-    """What a region of these Funcs takes at best, as the model says; infinite where no tile fits."""
+def region_estimate(
+    g: Graph, members: Sequence[Func], group: Group | None, model: Model, budget: Budget
+) -> Estimate | None:  # fmt: skip
+    """What a region of these Funcs takes at best, as the model says; None where no tile fits."""
     part = cut(g.pipeline, g.with_inlined(members), [members[-1]])
     m = members_of(part, members, group)
-    key = "least", part.pipeline.digest, m.stored, m.group
+    key = "estimate", part.pipeline.digest, m.stored, m.group
     if key not in g.tried:
-        g.tried[key] = least_cycles(m, _sizes(g, part), _computing(g, part, model), model.machine, model.goal, budget)
+        g.tried[key] = best_estimate(m, _sizes(g, part), _computing(g, part, model), model.machine, model.goal, budget)
     return g.tried[key]
 
 
@@ -252,7 +253,7 @@ def _computing(g: Graph, part: Part, model: Model) -> dict[str, float]:
 
 
 __all__ = [
-    "Staged", "accounted", "least_cycles", "main_traffic", "members_of", "peak_of", "plain", "region_cycles", "space_of",
+    "Staged", "accounted", "best_estimate", "main_traffic", "members_of", "peak_of", "plain", "region_estimate", "space_of",
     "stage", "stage_region",
     "stageable", "taken", "too_small", "write",
 ]  # fmt: skip
