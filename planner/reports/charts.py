@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tilewright.hw import humane
 from tilewright.hw.render.tables import cut
 from tilewright.planner.reports.svg import el, line, number, picture, text, titled
 from tilewright.planner.reports.words import limit_class, seconds
+
+if TYPE_CHECKING:
+    from tilewright.planner.cliff import Cliff
 
 _LEFT, _RIGHT, _WIDTH = 78.0, 990.0, 1000.0  # of the plot in the picture, and the picture
 _LETTER = 6.3  # the width of one in a small text
@@ -230,30 +233,42 @@ def _power(e: int) -> str:
 # Cliffs -----------------------------------------------------------------------------------------------------------
 
 
-def cliff_picture(points: Sequence[tuple[float, float, bool]], said_x: str, said_y: str) -> str:
-    """What a region takes over the size of its tile: (size, cost, whether it fits) with what fits joined by a line."""
-    points = [p for p in points if p[0] > 0 and p[1] > 0]
+def cliff_picture(cliff: Cliff) -> str:
+    """What a region takes with tiles of these widths: green where they fit, orange where something is left in main memory.
+    The ring is the plan's width, the dashed line the capacity."""
+    points = [p for p in cliff.points if p.cycles]
     if not points:
         return ""
-    top, bottom = 12.0, 220.0
-    high = max(y for _, y, _ in points) * 1.05
-    most = max(x for x, _, _ in points) * 1.05
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        return _LEFT + (_RIGHT - _LEFT) * x / most, bottom - (bottom - top) * y / high
-
-    parts = [
-        _axis_x([(at(x, 0)[0], humane.count(x)) for x in _round_steps(most)], top, bottom, said_x),
-        _axis_y([(at(0, y)[1], humane.count(y)) for y in _round_steps(high, 4)], said_y, top, bottom),
+    top, bottom = 14.0, 210.0
+    high = 1.08 * max(p.cycles or 0 for p in points)
+    across = (_RIGHT - _LEFT) / len(points)
+    places = [
+        (_LEFT + across * (k + 0.5), bottom - (bottom - top) * (p.cycles or 0) / high) for k, p in enumerate(points)
     ]
-    fitting = [at(x, y) for x, y, fits in points if fits]
+    x_ticks = [(x, f"{p.width:,}") for (x, _), p in zip(places, points, strict=True)]
+    y_ticks = [(bottom - (bottom - top) * y / high, humane.count(y) if y else "0") for y in _round_steps(high, 4)]
+    parts = [
+        _axis_x(x_ticks, top, bottom, f"width of a tile along {cliff.axis}"),
+        _axis_y(y_ticks, "cycles", top, bottom),
+    ]
+    fitting = [at for at, p in zip(places, points, strict=True) if p.fits]
     if len(fitting) > 1:
         parts.append(el("polyline", points=" ".join(f"{number(x)},{number(y)}" for x, y in fitting), cls="cliff"))
-    for x, y, fits in points:
-        cx, cy = at(x, y)
-        hint = titled(f"{humane.count(x)}: {humane.count(y)}{'' if fits else ', which does not fit'}")
-        parts.append(el("circle", hint, cx=cx, cy=cy, r=4.5, cls=f"point {'compute' if fits else 'memory'}"))
-    return picture("".join(parts), _WIDTH, bottom + 40, "cliffs", "The cost over the size of the tile")
+    if fitting and len(fitting) < len(points):
+        edge = _LEFT + across * len(fitting)
+        parts.append(line(edge, top, edge, bottom, "edge limit"))
+        parts.append(text(f"{cliff.memory}: {humane.size(cliff.capacity)}", edge + 6, top + 12, "small"))
+    for (x, y), p in zip(places, points, strict=True):
+        lies = "" if p.fits else f", {p.spilled} stays in main memory" if p.spilled else ", which does not fit"
+        hint = titled(
+            f"{p.width:,}: {humane.count(p.cycles or 0)} cycles; {humane.size(p.peak)} of {cliff.memory}{lies}"
+        )
+        if p.width == cliff.chosen:
+            parts.append(el("circle", cx=x, cy=y, r=9.0, cls="point naive"))
+        parts.append(el("circle", hint, cx=x, cy=y, r=5.0, cls=f"point {'compute' if p.fits else 'memory'}"))
+    return picture(
+        "".join(parts), _WIDTH, bottom + 40, "cliffs", f"What {cliff.region} takes with tiles of other widths"
+    )
 
 
 __all__ = ["buffers_picture", "cliff_picture", "roofline_picture", "timeline"]

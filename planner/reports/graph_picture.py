@@ -12,6 +12,7 @@ from tilewright.planner.reports.layered import Box, Drawing, layered
 from tilewright.planner.reports.svg import curve, el, picture, text, titled
 from tilewright.planner.reports.words import limit_class, tile_text
 
+_LEAST = 420.0  # of a picture: so that a single box is not as large as a page
 _WIDTH, _PAD = 218.0, 10.0  # of the box of a step
 _DOT, _DOTS = 11.0, 18  # the mark of a Func, and how many stand in a row
 _LONGEST = 60  # steps that a repeated layer may have
@@ -82,11 +83,10 @@ def graph_picture(data: Mapping[str, Any], folded: Sequence[Repeat] = ()) -> str
     parts += [_edge(drawing, e, drawn, joined) for e in range(len(joined))]
     parts += [_step(k, steps[k], drawing.boxes[number[k]], total, stands, results) for k in drawn]
     margin, above = 34.0, 66.0  # room for the buttons
-    inner = el("g", "".join(parts), transform=f"translate({margin} {above})")
-    return picture(
-        inner, drawing.width + 2 * margin, drawing.height + margin + above, "graph zoomable",
-        f"The graph of {len(steps)} steps",
-    )  # fmt: skip
+    width = max(_LEAST, drawing.width + 2 * margin)
+    inner = el("g", "".join(parts), transform=f"translate({(width - drawing.width) / 2:.1f} {above})")
+    return picture(inner, width, max(_LEAST, drawing.height + margin + above), "graph zoomable",
+                   f"The graph of {len(steps)} steps")  # fmt: skip
 
 
 def _height(step: Mapping[str, Any]) -> float:

@@ -10,8 +10,9 @@ from typing import Any
 
 from tilewright.hw import humane
 from tilewright.hw.render.tables import Table
+from tilewright.planner.doctor import Finding, diagnose
 from tilewright.planner.plan import Plan
-from tilewright.planner.reports.charts import buffers_picture, roofline_picture, timeline
+from tilewright.planner.reports.charts import buffers_picture, cliff_picture, roofline_picture, timeline
 from tilewright.planner.reports.data import plan_data
 from tilewright.planner.reports.graph_picture import MOST, funcs_picture, graph_picture, repeats
 from tilewright.planner.reports.nests import nests
@@ -30,6 +31,9 @@ _LEADS = {
     "roofline": "A point for each kernel, as large as its share of the time. Green ones are limited by the arithmetic, "
     "orange ones by the memory that their bytes come from. The full black point is the whole plan, the ring is the "
     "pipeline op by op.",
+    "capacity": "What regions take with other tiles than the plan's (the ring): wider ones copy less, until they do not fit "
+    "the scratchpad any more. Orange: the largest tensor is left in main memory then.",
+    "findings": "By the figures of the plan alone; `tilewright doctor --run` runs it as well.",
     "figures": "Counted from the algorithm and the plan; times are a model of the machine.",
 }
 
@@ -47,9 +51,21 @@ def page(plan: Plan) -> str:
         ),
         _part("roofline", _LEADS["roofline"], roofline_picture(data) or "<p>Nothing is computed.</p>"),
         _part("figures", _LEADS["figures"], _table(metrics_table(plan.metrics)) + _notes(plan)),
+        _part("findings", _LEADS["findings"], _findings(plan)),
         _part("steps", "", _steps(data)),
     ]
-    names = ("graph", "timeline", "memory", "roofline", "figures", "steps")
+    if shown := _cliffs(plan):
+        parts.insert(-3, _part("capacity", _LEADS["capacity"], shown))
+    names = (
+        "graph",
+        "timeline",
+        "memory",
+        "roofline",
+        *(["capacity"] if shown else []),
+        "figures",
+        "findings",
+        "steps",
+    )
     nav = "".join(el("a", n.capitalize(), href=f"#{n}") for n in names)
     head = el("h1", escape(title(plan))) + el("div", escape(_what(data)), cls="lead") + _cards(data)
     body = el("header", head) + el("nav", el("div", nav)) + el("main", "".join(parts) + _foot(data)) + _scripts(data)
@@ -161,6 +177,33 @@ def _steps(data: Mapping[str, Any]) -> str:
         )
     top = el("tr", "".join(el("th", c, cls=x) for c, x in zip(head, sides, strict=True)))
     return el("div", el("table", el("thead", top) + el("tbody", "".join(rows))), cls="scroll")
+
+
+def _findings(plan: Plan) -> str:
+    """What the doctor has to say."""
+    found = [
+        el("div", el("b", f"{f.severity}: {escape(f.cause)}") + el("div", escape(f.fix)) + el("code", escape(_evidence(f))),
+           cls=f"finding {f.severity}")
+        for f in diagnose(plan)
+    ]  # fmt: skip
+    return "".join(found) or el("div", "Nothing found.")
+
+
+def _evidence(f: Finding) -> str:
+    return ", ".join(
+        f"{name}: {f'{v:.3g}' if isinstance(v, float) else f'{v:,}' if isinstance(v, int) else v}"
+        for name, v in f.evidence.items()
+    )
+
+
+def _cliffs(plan: Plan) -> str:
+    """How regions fare with tiles around the capacity of a scratchpad."""
+    if all(s.staged is None for s in plan.steps):
+        return ""
+    from tilewright.planner.cliff import cliffs
+
+    drawn = ((c, cliff_picture(c)) for c in cliffs(plan))
+    return "".join(el("h3", escape(c.region)) + picture for c, picture in drawn if picture)
 
 
 # The graph and what is in it --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import tilewright as tw
 from tests.browser import BROWSER, Page, browser
 from tilewright import ops
+from tilewright.planner.doctor import diagnose
 from tilewright.planner.plan import Plan
 from tilewright.planner.reports.page import page
 
@@ -200,6 +202,25 @@ def test_data_in_the_page_can_be_read(plan: Plan, text: str) -> None:
     found = re.search(r'<script type="application/json" id="plan">(.*?)</script>', text, re.S)
     assert found
     assert len(json.loads(found[1])["steps"]) == len(plan.steps)
+
+
+def test_a_scratchpad_has_its_cliff() -> None:
+    p = tw.Pipeline("products", A=tw.f32[T, 64], B=tw.f32[64, 64])
+    i, j = tw.vars("i j")
+    k = tw.rdom(k=64)
+    C = tw.func("C")
+    C[i, j] = 0.0
+    C[i, j] += p.A[i, k] * p.B[k, j]
+    text = page(tw.plan(p.returns(C[:T, :64]), "toy", sizes={"T": 256}, budget_s=60.0))
+    assert 'id="capacity"' in text
+    assert 'class="cliffs"' in text
+
+
+def test_what_the_doctor_finds_is_told(plan: Plan, text: str) -> None:
+    found = diagnose(plan)
+    assert found  # so many small steps
+    assert text.count('class="finding ') == len(found)
+    assert all(escape(f.fix) in text for f in found)
 
 
 def test_a_page_of_nothing(tmp_path: Path) -> None:
