@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.codegen.accounts.prepared import registers_of
 from tilewright.codegen.operations import operations
-from tilewright.hw import Account, Footprint, Machine, SimulationError, footprints
+from tilewright.hw import Account, CapacityError, Footprint, Machine, SimulationError, footprints
 from tilewright.lang.contract import contract
 from tilewright.lang.errors import BoundsError, ScheduleError, user_location
 from tilewright.lang.extern_stage import of_definition
@@ -80,14 +80,14 @@ def stage(
     space = space_of(m, sizes, computing, machine)
     best: Staged | None = None
     written = tried = 0
-    excess, legal = 1.0, False
+    excess = 1.0
     for e, t in _candidates(space, goal, budget):
         if tried == _ACCOUNTED or written == _WRITTEN or (best is not None and e.rank(goal) > best.rank(goal)):
             break  # estimates leave things out: what is thought to take longer than that does
         if e.peak * excess > space.pad.capacity:
             continue
         made = write(space, t)
-        written, legal = written + 1, legal or made is not None
+        written += 1
         if made is None:
             continue
         peak = peak_of(made.schedule, space.pad, sizes)
@@ -98,11 +98,18 @@ def stage(
         if best is None or found.rank(goal) < best.rank(goal):
             best = found
         tried += 1
-    if best is None and not legal and space.ranked(goal, budget, 1):
-        return accounted(plain(m, machine), sizes)
-    if best is None:
+    if best is None and _too_small(space):
         raise too_small(space, sizes)
-    return best
+    return best or accounted(plain(m, machine), sizes)
+
+
+def _too_small(space: Space) -> bool:
+    """Whether it is the scratchpad that keeps a part from being cut into tiles, and not a rule of schedules."""
+    e, t = space.least()
+    made = write(space, t)
+    return e.peak > space.pad.capacity or (
+        made is not None and peak_of(made.schedule, space.pad, space.sizes) > space.pad.capacity
+    )
 
 
 def _candidates(space: Space, goal: Goal, budget: Budget) -> Iterator[tuple[Estimate, Tiling]]:
@@ -174,9 +181,9 @@ def peak_of(s: Schedule, pad: Pad, sizes: Env) -> int:
 
 
 def accounted(s: Staged, sizes: Env) -> Staged:
-    """The same with its account, where there is one without data."""
+    """The same with its account, where it fits and there is one without data."""
     assert s.schedule.machine is not None
-    with suppress(SimulationError):
+    with suppress(SimulationError, CapacityError):
         return replace(s, account=most(s.schedule, s.schedule.machine, sizes))
     return s
 

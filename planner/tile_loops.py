@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ def _reduction(
     v = inside[-1]
     others = [x for x in inside if x != v]
     rows = max(others, key=lambda x: (sizes[x] >= 4, others.index(x))) if others else None
-    t = _fitting(sizes[v], sizes[rows] if rows is not None else 1, lanes, width, machine)
+    fitting = _fitting(sizes[v], sizes[rows] if rows is not None else 1, lanes, width, machine)
+    t = fitting or _Shape(1, 1, lanes)
     cores = machine.compute.cores
     s[address].split(v, f"{v}_o", f"{v}_t", t.vectors * t.lanes).split(f"{v}_t", f"{v}_m", f"{v}_v", t.lanes)
     trips = {x: sizes[x] for x in others} | {f"{v}_o": -(-sizes[v] // (t.vectors * t.lanes))}
@@ -100,17 +102,17 @@ def _reduction(
     for x in inner[:-1]:
         s[address].unroll(x)
     s[address].vectorize(inner[-1])
-    s.cache_write(key[0], at=f"{address}.{around[-1]}", memory="reg")
+    if fitting is not None:
+        s.cache_write(key[0], at=f"{address}.{around[-1]}", memory="reg")
 
 
-def _fitting(columns: int, rows: int, lanes: int, width: int, machine: Machine) -> _Shape:
-    """The register tile in half of the registers for which least is loaded."""
+def _fitting(columns: int, rows: int, lanes: int, width: int, machine: Machine) -> _Shape | None:
+    """The register tile in half of the registers for which least is loaded; None where none is that small."""
     memory = next((m for m in machine.memories if m.kind == "registers" and m.capacity), None)
-    room = 0 if memory is None or memory.capacity is None else memory.capacity // 2
-    if memory is not None and memory.per == "machine":
-        room //= machine.compute.cores
-    found = _Shape(1, 1, lanes)
-    best = 2.0
+    if memory is None or memory.capacity is None or memory.per not in ("machine", "core"):
+        return None
+    room = memory.capacity // 2 // (machine.compute.cores if memory.per == "machine" else 1)
+    found, best = None, math.inf
     for r in (1, 2, 4, 8):
         for v in (1, 2, 4):
             if r <= max(1, rows) and v * lanes <= max(lanes, columns) and r * v * lanes * width <= room:
