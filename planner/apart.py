@@ -279,7 +279,7 @@ def _results(program: Program, sizes: Mapping[str, int], data: dict[str, Any], m
 
 def _called(program: Program, sizes: Mapping[str, int], data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     wanted = {q.name for q in program.pipeline.params}
-    args = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in data.items() if k in wanted}
+    args: dict[str, Any] = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in data.items() if k in wanted}
     result = program(**args, sizes=dict(sizes))
     return result, {f.name: args[f.name] for f in program.plan.pipeline.inouts}
 

@@ -31,6 +31,8 @@ from tilewright.schedule.schedule import Schedule
 if TYPE_CHECKING:  # what a plan is made with takes far longer to import than a plan from disk to run
     from tilewright.hw import Machine
     from tilewright.planner.accounts import PlanAccount
+    from tilewright.planner.bisect import Bisection
+    from tilewright.planner.doctor import Finding
     from tilewright.planner.graph import Graph
     from tilewright.planner.metrics import Metrics
     from tilewright.planner.model import Model
@@ -38,6 +40,8 @@ if TYPE_CHECKING:  # what a plan is made with takes far longer to import than a 
     from tilewright.planner.program import Program
     from tilewright.planner.regions import Region
     from tilewright.planner.staging import Staged
+    from tilewright.planner.timing import Measured
+    from tilewright.planner.validate import Validation
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +114,26 @@ class Plan:
         made = Program(self, self.mode, self.keyword_only)
         self.seconds["compile"] = time.perf_counter() - start
         return made
+
+    def validate(self, sizes: Mapping[str, int] | None = None, **how: Any) -> Validation:
+        """Compare the values with the reference after every pass, and those of the program step by step; see
+        `planner.validate`. Without `sizes` at small ones and at some just past the tiles."""
+        from tilewright.planner.validate import validate
+
+        return validate(self, sizes, **{"mode": self.mode, **how})
+
+    def bisect(self, sizes: Mapping[str, int] | None = None, **how: Any) -> Bisection | None:
+        """The first pass, and directive, that breaks the values, with the smallest case that shows it; None if all is
+        right."""
+        from tilewright.planner.bisect import bisect_plan
+
+        return bisect_plan(self, sizes, **{"mode": self.mode, **how})
+
+    def diagnose(self, measured: Measured | None = None, validation: Validation | None = None) -> tuple[Finding, ...]:
+        """What ails the plan, with cause and fix; `finding.apply(plan)` is a plan without it, where that can be had."""
+        from tilewright.planner.doctor import diagnose
+
+        return diagnose(self, measured, validation)
 
     def __str__(self) -> str:
         from tilewright.planner.reports.text import plan_text

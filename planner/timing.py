@@ -74,7 +74,7 @@ def _steps(program: Program, call: Callable[[], Any], sizes: Mapping[str, int]) 
         step, kernel = kernels[k]
         if moment == "before":
             out = tuple(array(b) for b in step.part.outputs)
-            given = {"out": out[0] if len(out) == 1 else out} if out else {}
+            given: dict[str, Any] = {"out": out[0] if len(out) == 1 else out} if out else {}
             bound = kernel.bind(*(array(s) for s in step.part.inputs), **given, sizes=own_sizes(step, sizes))
             found[step.name] = _fastest(bound, 0.02)
 
