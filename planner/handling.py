@@ -345,8 +345,8 @@ class _Reader:
             return 0.0, 0.0
         if x == v:
             piece = run
-            if self._streams(own, indices, loops, v):
-                return count / loops.extents[loops.vector or x] * _STREAMS, 0.0
+            if loops.vector and self._streams(own, indices, loops, v):
+                return count / loops.extents[loops.vector] * _STREAMS, 0.0
             if run >= shape[step.index(max(step))]:
                 return 0.0, 0.0
             apart = _offsets(m, shape, [run * s for s in step])

@@ -126,15 +126,15 @@ class Program:
     def __call__(
         self, *args: Any, out: Any = None, sizes: Any = None, threads: int | None = None, **kwargs: Any
     ) -> Any:
-        args, kwargs = flat_arguments(self.pipeline, args, kwargs)
-        given = kwargs if out is None else {**kwargs, "out": out}
+        flat, named = flat_arguments(self.pipeline, args, kwargs)
+        given = named if out is None else {**named, "out": out}
         with self._running:
             if sizes is None and self.watch is None:
                 for _, call in self._native.get(threads, ()):
-                    found = call(*args, **given)
+                    found = call(*flat, **given)
                     if found is not MISSED:
                         return found
-            return self._slow(args, out, sizes, threads, kwargs)
+            return self._slow(flat, out, sizes, threads, named)
 
     def _slow(self, args: Sequence[Any], out: Any, sizes: Any, threads: int | None, kwargs: Mapping[str, Any]) -> Any:
         """A call that no builtin takes: checked here."""
@@ -212,7 +212,8 @@ class Program:
         steps = []
         for c in self._calls:
             given, named = c.arguments(array, bound.env)
-            steps.append(Linked(*c.kernel.prepared(given, **named), c.inputs, c.outputs))
+            kernel, ready = c.kernel.prepared(given, **named)
+            steps.append(Linked(kernel, ready, c.inputs, c.outputs))
         direct = {Buffer(o.func, o.component): k for k, o in enumerate(p.outputs)}
         caller = Caller(p, direct, fixed, self._space(bound), self._keyword_only)
         known.insert(0, (key, caller.entry(steps, self._groups(bound.env), arrays, threads) or missed))
