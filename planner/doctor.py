@@ -27,7 +27,7 @@ from tilewright.planner.host import HOST
 from tilewright.planner.measure import measure
 from tilewright.planner.model import Model
 from tilewright.planner.plan import Plan, Step, make_plan
-from tilewright.planner.regions import fits
+from tilewright.planner.region import fits
 from tilewright.planner.timing import Measured
 from tilewright.planner.validate import Fault, Validation
 from tilewright.schedule.build import build_nest

@@ -10,7 +10,8 @@ from tilewright.planner.budget import Budget
 from tilewright.planner.graph import Graph, make_graph
 from tilewright.planner.inlining import choose_inlined
 from tilewright.planner.model import Model
-from tilewright.planner.regions import Region, form_regions
+from tilewright.planner.region import Region
+from tilewright.planner.regions import form_regions
 from tilewright.planner.siblings import join_siblings
 
 

@@ -26,7 +26,7 @@ from tilewright.planner.cost import BLOCKS
 from tilewright.planner.cut import Part
 from tilewright.planner.graph import Graph
 from tilewright.planner.model import Model
-from tilewright.planner.regions import Region
+from tilewright.planner.region import Region
 from tilewright.schedule.inline import Body, effective
 from tilewright.schedule.layout import IndexMap, identity_map
 from tilewright.schedule.schedule import Schedule

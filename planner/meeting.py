@@ -15,9 +15,9 @@ from tilewright.lang.tensors import Tensor
 from tilewright.lang.values import Env
 from tilewright.schedule.inline import Body
 
-_PROBE = (
-    8  # points of a tile that is looked at; what is scaled by other numbers than its factors runs along with nothing
-)
+# Points of a tile that is looked at, the most of which four go into an axis, as its ends are no middle. What is scaled by
+# other numbers than its factors runs along with nothing.
+_PROBES = (192, 96, 64, 8)
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,19 @@ class _Probes:
     def met(self, k: int, index: Node, v: Node) -> Met | None:
         """How axis `k`, which is read at `index`, runs with `v`; None if it does not."""
         lo, hi = self.whole[v].lo, self.whole[v].hi
-        if lo is None or hi is None or lo.op != "const" or hi.op != "const" or hi.attr - lo.attr < 3 * _PROBE:
+        if lo is None or hi is None or lo.op != "const" or hi.op != "const":
             return None
-        start = (lo.attr + hi.attr) // 2 // _PROBE * _PROBE
+        width = next((n for n in _PROBES if 4 * n <= hi.attr - lo.attr + 1), None)
+        if width is None:
+            return None
+        start = -(-(lo.attr + hi.attr) // (2 * width)) * width
         known = self._known(index)
-        ends = [_numbers(bounds(known, self._tile(v, x))) for x in (start - _PROBE, start)]  # type: ignore[arg-type]
-        return None if None in ends else _fitted(k, start, *ends)  # type: ignore[arg-type]
+        assert known is not None
+        ends = [_numbers(bounds(known, self._tile(v, x, width))) for x in (start - width, start)]
+        return None if None in ends else _fitted(k, start, width, *ends)  # type: ignore[arg-type]
 
-    def _tile(self, v: Node, start: int) -> dict[Node, Interval]:
-        env = {**self.whole, v: Interval(integer(start), integer(start + _PROBE - 1))}
+    def _tile(self, v: Node, start: int, width: int) -> dict[Node, Interval]:
+        env = {**self.whole, v: Interval(integer(start), integer(start + width - 1))}
         return dict(executed(self.body, env))  # type: ignore[arg-type]
 
 
@@ -128,12 +132,12 @@ def _numbers(r: Interval) -> tuple[int, int] | None:
     return r.lo.attr, r.hi.attr
 
 
-def _fitted(k: int, start: int, before: tuple[int, int], at: tuple[int, int]) -> Met | None:
-    """What leads from tiles at `start - _PROBE` and `start` to these ends."""
-    slope = Fraction(at[0] - before[0], _PROBE)
-    if slope == 0 or slope != Fraction(at[1] - before[1], _PROBE):
+def _fitted(k: int, start: int, width: int, before: tuple[int, int], at: tuple[int, int]) -> Met | None:
+    """What leads from tiles at `start - width` and `start` to these ends."""
+    slope = Fraction(at[0] - before[0], width)
+    if slope == 0 or slope != Fraction(at[1] - before[1], width):
         return None
-    first, last = slope * start, slope * (start + _PROBE - 1)
+    first, last = slope * start, slope * (start + width - 1)
     low, high = at[0] - min(first, last), at[1] - max(first, last)
     return Met(k, slope, int(low // 1), int(-(-high // 1)))
 

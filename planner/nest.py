@@ -9,7 +9,7 @@ from tilewright.planner.cost import BLOCKS, Tile
 from tilewright.planner.cut import Part, cut
 from tilewright.planner.given import PLAIN, Given
 from tilewright.planner.graph import Graph
-from tilewright.planner.regions import Region
+from tilewright.planner.region import Region
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import Key

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what a plan is made with takes far longer to import than a 
     from tilewright.planner.model import Model
     from tilewright.planner.nest import Passes
     from tilewright.planner.program import Program
-    from tilewright.planner.regions import Region
+    from tilewright.planner.region import Region
     from tilewright.planner.staging import Staged
     from tilewright.planner.timing import Measured
     from tilewright.planner.validate import Validation

@@ -18,7 +18,7 @@ from tilewright.planner.goal import Goal, Point, Range, ValidFor
 from tilewright.planner.graph import Graph, make_graph
 from tilewright.planner.model import Model
 from tilewright.planner.plan import Plan, make_plan
-from tilewright.planner.regions import fits, recosted
+from tilewright.planner.region import fits, recosted
 
 # Reading sizes ----------------------------------------------------------------------------------------------------
 

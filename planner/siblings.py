@@ -12,7 +12,7 @@ from tilewright.planner.cost import LAUNCH, Cost, Shapes, Tile, cost, sum_of
 from tilewright.planner.graph import Graph
 from tilewright.planner.meeting import Met
 from tilewright.planner.model import Model
-from tilewright.planner.regions import Region
+from tilewright.planner.region import Region
 
 _WIDTHS = (256, 128, 64, 32, 16, 8, 4)
 _GAIN = 0.75  # of what they take apart: stores of several results at once cost a part of what is saved

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.hw import humane
 from tilewright.planner.boxes import BLOCKS
 from tilewright.planner.plan import Plan, Step
-from tilewright.planner.regions import Region
+from tilewright.planner.region import Region
 
 
 def title(plan: Plan) -> str:

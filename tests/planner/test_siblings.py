@@ -17,7 +17,7 @@ MACHINE = load_machine("skylake-sp")
 
 @tw.kernel
 def statistics(x: tw.f32[M, N]):
-    return ops.sum(x, -1), ops.max(x, -1), ops.mean(ops.value(x) * x, -1)
+    return ops.sum(x, -1), ops.max(x, -1), ops.sum(ops.value(x) * x, -1)
 
 
 @tw.kernel
@@ -41,8 +41,8 @@ def planned(kernel, **sizes):
 
 def test_reductions_of_one_large_tensor_are_one_step():
     plan = planned(statistics, M=8192, N=4096)
-    step = next(s for s in plan.steps if s.region.siblings)
-    assert len(step.region.results) == 3 and len(plan.steps) == 2  # the mean is a division of a sum
+    (step,) = plan.steps
+    assert len(step.region.results) == 3
     assert "compute_with" in str(step.schedule)
     fast = Program(plan)
     for shape in ((300, 40), (1, 1), (0, 3), (513, 7)):
