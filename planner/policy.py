@@ -145,7 +145,7 @@ def _problem(g: Graph, steps: Sequence[Step], model: Model, budget: Budget) -> _
     p, machine = g.pipeline, model.machine
     judge, cores = InPlace(), cores_of(machine)
     results = {o.func for o in p.outputs}
-    writer = {f: s.name for s in steps for f in s.region.members if isinstance(f, InoutFunc)}
+    writer: dict[Func, str] = {f: s.name for s in steps for f in s.region.members if isinstance(f, InoutFunc)}
     tasks = tuple(_task(g, s, judge, writer) for s in steps)
     keep = frozenset(b.name for s in steps for b in s.part.outputs if b.func in results)
     pads = [m.capacity or math.inf for m in machine.memories if m.kind == "scratchpad"]
