@@ -24,7 +24,7 @@ Table = tuple[tuple[float, ...], ...]  # costs by the options of the first and o
 @dataclass(frozen=True)
 class Choices:
     """`costs` has, for each choice, what each of its options costs; `pairs` (first, second, table) what two options
-    cost together. Costs are finite and not negative."""
+    cost together. Costs are finite."""
 
     costs: tuple[tuple[float, ...], ...]
     pairs: tuple[tuple[int, int, Table], ...] = ()
@@ -133,10 +133,10 @@ def by_milp(choices: Choices) -> tuple[int, ...]:
     matrix = coo_array((values, (at_row, at_column)), shape=(len(rows), len(costs)))
     whole = np.zeros(len(costs))
     whole[: first[-1]] = 1
-    scale = max(costs) or 1.0  # tolerances of the solver are absolute
+    scale = max(map(abs, costs)) or 1.0  # tolerances of the solver are absolute
     found = milp(
         np.array(costs) / scale, integrality=whole, bounds=Bounds(0, 1),
-        constraints=LinearConstraint(matrix.tocsr(), sums, sums), options={"mip_rel_gap": 0.0},
+        constraints=LinearConstraint(matrix.tocsr(), np.array(sums), np.array(sums)), options={"mip_rel_gap": 0.0},
     )  # fmt: skip
     if found.x is None:
         raise PlanError(f"no assignment of layouts was found: {found.message}", code="plan.solver")

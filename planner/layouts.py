@@ -229,9 +229,9 @@ class _Assignment:
                 costs.append(reading)
                 pairs.append((home, n, self.table(c.options, c.options, self.converter(c.tensor))))
             made = self.result(k)
-            name = self.steps[k].part.outputs[0].name if made is not None else None
-            if made is not None and (name, None) in number:
-                pairs.append(self.together(k, (number[name, None], made), (n, own), choices))
+            result = None if made is None else number.get((self.steps[k].part.outputs[0].name, None))
+            if made is not None and result is not None:
+                pairs.append(self.together(k, (result, made), (n, own), choices))
         return Choices(tuple(costs), tuple(pairs))
 
     def extra(self, k: int, own: Mapping[str, str]) -> float:
