@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tilewright.lang import ir
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.tensors import Tensor
 from tilewright.planner.budget import Budget
@@ -19,6 +20,7 @@ from tilewright.planner.online import Group, find_group
 _POWERS = (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)  # widths of parts of the last axis, which lies in vectors
 _WIDTHS = (448, 224, 112, 56, 28, 16, 8, 4, 2, 1)
 _SMALL = 64  # elements of a root that need not be cut: what it is made of is computed one after the other
+_MOST = 24  # members of a region
 _BLOCKS = (512, 256, 128, 64, 32, 16)
 
 
@@ -85,13 +87,15 @@ def best_region(
         e = region_estimate(g, members, group, model, budget)
         least = Cost.never() if e is None else staged_cost(shapes, e.cycles, e.traffic, float(e.peak))
         return Region(members, runs, Tile(), {}, least, group)
+    if not _can_be_cut(g, members):
+        return Region(members, runs, Tile(), {}, Cost.never(), group, siblings)
     key = shapes, None if group is None else len(group.members), tuple(members.index(f) for f in siblings)
     if key not in g.tried:
         best, least = Tile(), Cost.never()
         for k, tile in enumerate(_tiles(g, members, runs, group, siblings)):
             if not budget.spend("regions") and (k or len(members) > 1):  # the first tile of a Func alone is the whole
                 break
-            if tile.block and not _at_one_place(shapes, tile, members, group):
+            if tile.block and group is not None and not _in_one_pass(g, shapes, tile, members, runs, group):
                 continue
             found = cost(shapes, model, tile)
             if found.of(model) < least.of(model):
@@ -102,10 +106,30 @@ def best_region(
     return Region(members, runs, tile, at, least, group if tile.block else None, siblings)
 
 
-def _at_one_place(s: Shapes, tile: Tile, members: tuple[Func, ...], group: Group | None) -> bool:
-    """Whether dependent reductions are computed in the same loop, as one pass over all of them has to be."""
+def _can_be_cut(g: Graph, members: tuple[Func, ...]) -> bool:
+    """Whether members may be computed in loops of the root: of its last update, so that no other stage of it reads them.
+    A region of more members takes longer to schedule and to compile than its traffic is worth."""
+    inside, root = set(members[:-1]), members[-1]
+    read = {n.attr[0] for body in g.bodies[root][:-1] for n in ir.leaves(body.roots, "load")}
+    return len(members) <= _MOST and inside.isdisjoint(read)
+
+
+def _in_one_pass(
+    g: Graph, s: Shapes, tile: Tile, members: tuple[Func, ...], runs: Mapping[Tensor, Runs], group: Group
+) -> bool:
+    """Whether dependent reductions are computed in the same loop, and what stands between them in their blocks."""
     at = dict(zip(reversed(members), depths(s, tile), strict=False)) | {members[-1]: 0}  # the root is around its tiles
-    return group is None or len({at[f] for f in group.members}) == 1
+    follows: set[Func] = set()  # of what depends on the group
+    leads: set[Func] = set()  # to it
+    for f in members:
+        if any(t in follows or t in group.members for t in g.sources(f)):
+            follows.add(f)
+    for f in reversed(members):
+        if any(r in leads or r in group.members for r in g.readers(f)):
+            leads.add(f)
+    between = (follows & leads).difference(group.members)
+    blocked = {f for f in between for r in g.readers(f) if r in group.members and group.over in g.sources(r)[f]}
+    return len({at[f] for f in group.members}) == 1 and all(BLOCKS in runs[f] for f in blocked)
 
 
 def _tiles(

@@ -14,6 +14,8 @@ from tilewright.lang.tensors import Array
 from tilewright.planner.graph import make_graph
 from tilewright.planner.model import Model
 from tilewright.planner.nest import part_of, schedule_region
+from tilewright.planner.plan import make_plan
+from tilewright.planner.program import Program
 from tilewright.planner.regions import form_regions
 
 T, N, M, D = tw.sizes("T N M D")
@@ -125,3 +127,44 @@ def test_what_is_updated_in_place_stands_alone():
     assert members(regions) == [["cache"], ["out"]]
     assert isinstance(regions[0].root, InoutFunc)
     assert all(isinstance(t, (Array, InoutFunc)) or t in regions[1].members for t in regions[1].runs)
+
+
+@tw.kernel
+def starts(x: tw.f32[M, N]):
+    """The first values of a reduction alone read what could be a member."""
+    i, j = tw.vars("i j")
+    v, f = tw.func("v"), tw.func("f")
+    v[i, j] = tw.exp(x[i, j])
+    v[i, 0] = 1.0
+    f[i, j] = v[i, j] * 2.0
+    f[i, j] += x[i, tw.rdom(r=N)] * v[i, 0]
+    return f[:M, :N]
+
+
+@tw.kernel
+def needed_again(q: tw.f32[M, 64], k: tw.f32[M, 64]):
+    """What stands between the reductions of a softmax is read by the result too."""
+    return ops.softmax(ops.matmul(ops.tanh(q), k, transpose_b=True))
+
+
+@tw.kernel
+def deep(x: tw.f32[M, 48], up: tw.f32[48, 96], down: tw.f32[96, 48]):
+    for _ in range(20):
+        x = ops.value(x) + ops.linear(ops.softmax(ops.linear(x, up)), down)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes", "shapes"),
+    [
+        (starts, {"M": 300, "N": 200}, [(30, 20)]),
+        (needed_again, {"M": 40}, [(40, 64), (40, 64)]),
+        (needed_again, {"M": 700}, [(70, 64), (70, 64)]),
+        (deep, {"M": 64}, [(9, 48), (48, 96), (96, 48)]),
+    ],
+)
+def test_regions_have_bounds(kernel, sizes, shapes):
+    plan = make_plan(kernel.pipeline(), MODEL.machine, sizes)
+    assert max(len(s.region.members) for s in plan.steps) <= 24
+    args = [normal(*s) / 8 for s in shapes]
+    np.testing.assert_allclose(Program(plan)(*args), kernel.reference(*args), rtol=1e-3, atol=1e-4)
