@@ -31,10 +31,12 @@ def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine)
     width = max(t.bytes for t in d.func.dtypes)
     lanes = max(2, machine.compute.vector_bytes // width)
     if not pure:
+        if d.rdom is not None and stage.loops and _fitting(1, 1, lanes, width, machine) is None:
+            s[address].serial(stage.loops[0].name)  # as it is: the default schedule would want registers
         return
     if key[1] == REPAIR:
         with suppress(ScheduleError):
-            _repair(s, address, [n.name for n in stage.loops], pure, lanes)
+            _repair(s, address, [n.name for n in stage.loops], pure, sizes, lanes, machine.compute.cores)
     elif d.rdom is None:
         with suppress(ScheduleError):
             _pure(s, address, pure, sizes, lanes, machine)
@@ -59,10 +61,15 @@ def _pure(s: Schedule, address: str, pure: list[str], sizes: dict[str, int], lan
     s[address].vectorize(last, lanes)
 
 
-def _repair(s: Schedule, address: str, loops: list[str], pure: list[str], lanes: int) -> None:
+def _repair(
+    s: Schedule, address: str, loops: list[str], pure: list[str], sizes: dict[str, int], lanes: int, cores: int
+) -> None:  # fmt: skip
     """Whether a row is repaired depends on its values: rows are lanes, so that no branch does."""
-    v = pure[0]
-    s[address].reorder(*(x for x in loops if x != v), v).vectorize(v, lanes)
+    v, others = pure[0], pure[1:]
+    s[address].reorder(*(x for x in loops if x != v), v)
+    if cores > 1 and others:
+        s[address].parallel(_shared(others, sizes, cores))
+    s[address].vectorize(v, lanes)
 
 
 def _shared(loops: list[str], trips: dict[str, int], cores: int) -> str:
@@ -86,6 +93,8 @@ def _reduction(
     fitting = _fitting(sizes[v], sizes[rows] if rows is not None else 1, lanes, width, machine)
     t = fitting or _Shape(1, 1, lanes)
     cores = machine.compute.cores
+    if rows is None:  # rather something for every core than much for one
+        t = _Shape(1, max(1, min(t.vectors, sizes[v] // (lanes * cores))), lanes)
     s[address].split(v, f"{v}_o", f"{v}_t", t.vectors * t.lanes).split(f"{v}_t", f"{v}_m", f"{v}_v", t.lanes)
     trips = {x: sizes[x] for x in others} | {f"{v}_o": -(-sizes[v] // (t.vectors * t.lanes))}
     if rows is not None:

@@ -222,8 +222,7 @@ class Space:
         self.m, self.pad, self.computing, self.sizes = m, pad, computing, sizes
         self.reach: Reach = reach(m.pipeline, sizes, m.group, m.over)
         self.stored = tuple(f for f in self.reach.boxes if f.name in m.stored)
-        # what data say the elements of, and does not fit as a whole beside the rest, stays in main memory
-        self.left = frozenset(t for t in self.reach.scattered if self.size(t) > pad.capacity / 4)
+        self.left = frozenset(self.reach.scattered)  # which elements are read, data say: they stay in main memory
 
     def without(self, t: Tensor) -> Space:
         """The same with a tensor left in main memory."""
@@ -236,9 +235,6 @@ class Space:
         """Reduction variables in whose blocks something is copied, or computed: other blocks would save nothing."""
         moved = [axes_of(r.box) for r in self.reach.reads if r.reader.name in self.m.stored]
         return frozenset(a for axes in moved for a in axes if isinstance(a, tuple) and a[0] in self.m.stored)
-
-    def size(self, t: Tensor) -> int:
-        return math.prod(self.reach.extents[t]) * _bytes(t)
 
     def idle(self, shape: Sequence[Numbers]) -> Numbers:
         """How much longer a tile of this shape takes because some cores have nothing of it."""

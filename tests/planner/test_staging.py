@@ -221,6 +221,27 @@ def test_the_cliff_at_the_capacity():
     assert at.cycles == plan.account().cycles
 
 
+@tw.kernel
+def gathered(table: tw.f32[M, 16], ids: tw.i32[N]):
+    i, j = tw.vars("i j")
+    row = tw.func("row")
+    row[i, j] = tw.exp(table[tw.clamp(ids[i], 0, M - 1), j])
+    return row[:N, :16]
+
+
+def test_what_data_choose_stays_in_main_memory():
+    plan = plan_of(gathered, machine("toy"), M=50, N=20)
+    (account,) = check(gathered, plan, normal(50, 16), np.arange(20, dtype=np.int32) * 2)
+    assert {c.tensor for c in account.copies} == {"input_1", "row"}
+    assert account.of("dram").bytes_read == 20 * 16 * 4 + 20 * 4
+
+
+def test_registers_that_hold_no_tile():
+    plan = plan_of(product, machine("tpu-v1"), M=9, N=5, K=1)
+    check(product, plan, normal(9, 1), normal(1, 5), normal(5))
+    check(product, plan_of(product, machine("tpu-v1"), M=1, N=1, K=3), normal(1, 3), normal(3, 1), normal(1))
+
+
 # Boxes ------------------------------------------------------------------------------------------------------------
 
 
