@@ -37,7 +37,8 @@ def step(state: State, d: Directive, knobs: Mapping[str, Value]) -> tuple[Direct
     Raises ScheduleError for what is not legal; `state` stays as it is.
     """
     d = canonical(state, d)
-    return d, KINDS[d.kind].run(state, canonical(state, resolved(d, knobs)) if knobs else d)
+    known = resolved(d, knobs)
+    return d, KINDS[d.kind].run(state, d if known == d else canonical(state, known))
 
 
 def check_whole(after: State) -> None:

@@ -148,7 +148,7 @@ def test_nothing_is_evaluated_beyond():
     k = kernel("below", tw.i64, False)
     inputs = {"x": np.ones((4, 50), np.int64), "n": np.array([3, 0, 50, 7])}
     counts = k.count(plain(k.schedule()), sizes={"B": 4, "N": 50}, inputs=inputs)
-    assert counts.evaluations["f.update"] == 60
+    assert counts.loads["x"] == counts.evaluations["f_k_v.update[0]"] == 60  # in lanes
     assert counts.loads["n"] == 4
 
 
@@ -174,7 +174,8 @@ def test_blocks_of_dependent_reductions_end_where_data_say():
     expected = [np.exp(x[b, :n] - x[b, :n].max()).sum() if n > 0 else 0 for b, n in enumerate(lengths)]
     np.testing.assert_allclose(softened.compile(s)(x, lengths), expected, rtol=1e-6)
     counts = softened.count(s, sizes={"B": 5, "N": 19}, inputs={"x": x, "n": lengths})
-    assert counts.evaluations["m.update"] == counts.evaluations["l.update"] == 3 + 19 + 8
+    lanes = [counts.evaluations[f"{f}_k_v.update[0]"] for f in "ml"]
+    assert lanes == [3 + 19 + 8] * 2
     assert counts.evaluations["m_before"] == 1 + 5 + 2  # blocks
 
 
