@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tilewright.codegen.aliasing import obstacle
 from tilewright.lang.func import InoutFunc
+from tilewright.lang.pipeline import Output, Pipeline
 from tilewright.planner.cut import Buffer, Part
 from tilewright.schedule.schedule import Schedule
 
@@ -20,34 +21,34 @@ from tilewright.schedule.schedule import Schedule
 class InPlace:
     """What may lie on what in a plan; equal parts with one schedule are looked at once."""
 
-    known: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    known: dict[tuple[str, str], tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
     def over(self, part: Part, schedule: Schedule) -> Mapping[str, tuple[str, ...]]:
-        """The result of a step, and the buffers that it reads on which that may be made."""
-        if len(part.outputs) != 1 or isinstance(part.outputs[0].func, InoutFunc):
+        """The results of a step, and the buffers that it reads on which each may be made."""
+        if len(part.outputs) != len(part.pipeline.outputs):
             return {}
         key = part.pipeline.digest, schedule.hash
         if key not in self.known:
-            self.known[key] = _candidates(part, schedule)
-        found = tuple(part.inputs[k].name for k in self.known[key] if _single(part.inputs[k]))
-        return {part.outputs[0].name: found} if found else {}
+            self.known[key] = tuple(_candidates(part.pipeline, schedule, o) for o in part.pipeline.outputs)
+        found = {}
+        for b, numbers in zip(part.outputs, self.known[key], strict=True):
+            places = tuple(part.inputs[k].name for k in numbers if _single(part.inputs[k]))
+            if places and _single(b):
+                found[b.name] = places
+        return found
 
 
 def _single(s: object) -> bool:
     return isinstance(s, Buffer) and len(s.func.dtypes) == 1
 
 
-def _candidates(part: Part, schedule: Schedule) -> tuple[int, ...]:
-    """The numbers of the inputs on which the result may lie."""
-    p, (result,) = part.pipeline, part.outputs
-    if len(result.func.dtypes) != 1 or len(p.outputs) != 1:
-        return ()
-    out = p.outputs[0]
+def _candidates(p: Pipeline, schedule: Schedule, out: Output) -> tuple[int, ...]:
+    """The numbers of the inputs on which a result may lie."""
     arrays = {a.name: a for a in p.arrays}
     found = []
     for k, parameter in enumerate(p.params):
         a = arrays.get(parameter.name)
-        if a is None or parameter in p.inouts:
+        if a is None or parameter in p.inouts or isinstance(out.func, InoutFunc):
             continue
         alike = len(a.extents) == len(out.extents) and all(x is y for x, y in zip(a.extents, out.extents, strict=True))
         layouts = [str(schedule.state.given.get(n)) for n in (a.name, out.func.name)]

@@ -163,7 +163,8 @@ def _task(g: Graph, step: Step, judge: InPlace, writer: Mapping[Func, str]) -> T
     read = frozenset(s.name for s in step.part.inputs if isinstance(s, Buffer))
     after = frozenset(writer[s] for s in step.part.inputs if isinstance(s, InoutFunc) and s in writer) - {step.name}
     results = {o.func for o in g.pipeline.outputs}
-    over = {} if any(b.func in results for b in step.part.outputs) else judge.over(step.part, step.schedule)
+    over = judge.over(step.part, step.schedule)
+    over = {b.name: over[b.name] for b in step.part.outputs if b.name in over and b.func not in results}
     return Task(step.name, read, made, 0, after, over)
 
 

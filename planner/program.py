@@ -273,12 +273,11 @@ def _inputs(plan: Plan, step: Step) -> tuple[Source | Weight, ...]:
 
 def _ready_in_place(plan: Plan, call: _Call) -> None:
     """Compile the form of a kernel that writes over one of its inputs, where the plan has it so."""
-    over = {plan.order.in_place.get(b.name) for b in call.outputs}
-    names = [q.name for q, s in zip(call.kernel.pipeline.params, call.inputs, strict=True)
-             if isinstance(s, Buffer) and s.name in over]  # fmt: skip
-    if names:
-        (result,) = call.kernel.pipeline.outputs
-        aliases = frozenset(frozenset((n, f"out.{result.name}")) for n in names)
+    p = call.kernel.pipeline
+    own = {s.name: q.name for q, s in zip(p.params, call.inputs, strict=True) if isinstance(s, Buffer)}
+    over = [(plan.order.in_place.get(b.name), o.name) for b, o in zip(call.outputs, p.outputs, strict=True)]
+    aliases = frozenset(frozenset((own[a], f"out.{o}")) for a, o in over if a in own)
+    if aliases:
         call.kernel.variant(call.kernel.default_classes, aliases)
 
 

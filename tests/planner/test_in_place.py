@@ -23,7 +23,8 @@ MACHINE = load_machine("skylake-sp")
 
 @pytest.fixture(autouse=True)
 def every_func_is_a_step(monkeypatch):
-    monkeypatch.setattr(graph, "choose_inlined", lambda *_: ())
+    for module in (graph, fuse):
+        monkeypatch.setattr(module, "choose_inlined", lambda *_: ())
     monkeypatch.setattr(fuse, "choose_inlined", lambda *_: ())
     monkeypatch.setattr(regions, "_joins", lambda *_: False)
 
