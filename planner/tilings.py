@@ -132,6 +132,7 @@ class Way:
         holds: dict[str, Numbers] = {}
         computing: Numbers = np.float64(0)
         copying: Numbers = np.float64(0)
+        exposed: Numbers = np.float64(0)  # of that the first and last of each loop, which nothing runs beside
         traffic: Numbers = np.float64(0)
         site = self.tiling.order[-1] if self.tiling.order else None
 
@@ -163,7 +164,8 @@ class Way:
             elif site is not None and not isinstance(f, InoutFunc):
                 hold(f.name, at, elements * _bytes(f), True)
                 traffic = traffic + total * _bytes(f)
-                copying = copying + pad.copying(shape, whole, runs, total * _bytes(f))
+                taken = pad.copying(shape, whole, runs, total * _bytes(f))
+                copying, exposed = copying + taken, exposed + taken / trips[site]
             else:
                 traffic = traffic + 2 * elements * _bytes(f)
         for c in self.copies:
@@ -172,11 +174,17 @@ class Way:
             hold(c.tensor.name, c.at, size, c.at is not None)
             moved = self.total(c.box, whole, c.at, along, trips) * _bytes(c.tensor)
             traffic = traffic + moved
-            copying = copying + pad.copying(shape, whole, times(c.at), moved)
+            taken = pad.copying(shape, whole, times(c.at), moved)
+            copying, exposed = copying + taken, exposed + (taken if c.at is None else taken / trips[c.at])
         more, less = np.maximum(computing, copying), np.minimum(computing, copying)
         return (
             Figures(more + less, traffic, self.most(held[0], widths), holds),
-            Figures(more + _EXPOSED * less, traffic, self.most(held[1], widths), holds),
+            Figures(
+                more + np.maximum(_EXPOSED * less, np.minimum(exposed, less)),
+                traffic,
+                self.most(held[1], widths),
+                holds,
+            ),
         )
 
     def total(
