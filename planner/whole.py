@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tilewright.lang import ir, simplify
 from tilewright.lang.func import Func
 from tilewright.lang.ir import Node, integer
-from tilewright.lang.tensors import Array
+from tilewright.lang.tensors import Array, Tensor
 from tilewright.planner.cut import Buffer
 from tilewright.planner.plan import Plan, Step
 from tilewright.schedule.conditions import expanded, format_condition, parse_condition, stride
@@ -25,6 +25,7 @@ from tilewright.schedule.layout import parse_index_map
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import State, loaded
 
+_COPIES = ("cache_read", "layout", "clone")
 _HEAD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -45,14 +46,14 @@ def _carry_over(plan: Plan, s: Schedule) -> None:
     for name in dict.fromkeys(b.func.name for step in plan.steps for b in step.part.outputs):
         if name not in results:
             s[name].compute_root()
-    owners = _owners(plan.steps)
     traces: dict[int, tuple[_Line, ...]] = {}  # of a schedule, which equal steps share
     for step in plan.steps:
-        key = id(step.schedule)
-        if key not in traces:
-            traces[key] = tuple(_trace(step.schedule))
-        mapper = _Mapper(s, step, _cloned(s, step, owners))
-        for line in traces[key]:
+        if id(step.schedule) not in traces:
+            traces[id(step.schedule)] = tuple(_trace(step.schedule))
+    lines = [traces[id(step.schedule)] for step in plan.steps]
+    for step, own, clones in zip(plan.steps, lines, _cloned(s, plan.steps, lines), strict=True):
+        mapper = _Mapper(s, step, clones)
+        for line in own:
             mapper.carry_over(line)
 
 
@@ -72,29 +73,62 @@ def _owners(steps: Iterable[Step]) -> dict[str, Step]:
     return found
 
 
-def _cloned(s: Schedule, step: Step, owners: Mapping[str, Step]) -> dict[str, str]:
-    """Clone what a step computes that another one owns; the names of the clones by those in the part.
+def _cloned(s: Schedule, steps: Sequence[Step], lines: Sequence[Sequence[_Line]]) -> list[dict[str, str]]:
+    """Clone what a step computes that another one owns; for each step the names of its clones by those in its part.
 
-    With such a Func goes what is inlined between it and its readers, for other steps may have that as well.
+    Readers are cloned before what they read, and all before anything else is said: a clone reads what the original does.
     """
-    part = step.part
-    wanted: set[Func] = set()
-    for f in part.pipeline.funcs:
-        owner = owners.get(part.names[f.name])
-        read = {t for d in f.definitions for t in loaded(d) if t is not f}
-        if (read & wanted) if owner is None else owner is not step:
-            wanted.add(f)
-    names: dict[str, str] = {}
-    for f in reversed(part.pipeline.funcs):  # readers first
-        if f in wanted:
+    wanted = _wanted(s, steps, lines)
+    found: list[dict[str, str]] = [{} for _ in steps]
+    for f in reversed(s.pipeline.funcs):
+        for step, own, names in zip(steps, wanted, found, strict=True):
+            copied = own.get(f.name)
+            if copied is None:
+                continue
             readers = [
-                (names.get(g.name, part.names[g.name]), d.number)
-                for g in part.pipeline.funcs for d in g.definitions
-                if g is not f and f in loaded(d)
+                (names.get(g.name, step.part.names[g.name]), d.number)
+                for g in step.part.pipeline.funcs for d in g.definitions
+                if g is not copied and copied in loaded(d)
             ]  # fmt: skip
-            addresses = tuple(s.state.address(key) for key in readers)
-            names[f.name] = s.clone(part.names[f.name], addresses).func
-    return names
+            names[copied.name] = s.clone(f.name, tuple(map(s.state.address, readers))).func
+    return found
+
+
+def _wanted(s: Schedule, steps: Sequence[Step], lines: Sequence[Sequence[_Line]]) -> list[dict[str, Func]]:
+    """For each step, the Funcs of its part that are clones in the whole, by their names there.
+
+    What is inlined is a clone where it reads a clone, or a copy that the step makes; but in the first step if that is so
+    in all.
+    """
+    owners = _owners(steps)
+    turned = [_turned(step, own) for step, own in zip(steps, lines, strict=True)]
+    parts = [{step.part.names[f.name]: f for f in step.part.pipeline.funcs} for step in steps]
+    found: list[dict[str, Func]] = [{} for _ in steps]
+    for name in (f.name for f in s.pipeline.funcs):
+        having = [k for k, part in enumerate(parts) if name in part]
+        if name in owners:
+            chosen = [k for k in having if steps[k] is not owners[name]]
+        else:
+            chosen = [k for k in having if name in turned[k] or _read(parts[k][name]) & set(found[k].values())]
+            chosen = chosen[len(chosen) == len(having) :]
+        for k in chosen:
+            found[k][name] = parts[k][name]
+    return found
+
+
+def _turned(step: Step, lines: Sequence[_Line]) -> set[str]:
+    """The Funcs that read a copy in the whole because a step says so."""
+    found = {n for x in lines for n in x.turned}
+    sources = dict(zip((p.name for p in step.part.pipeline.params), step.part.inputs, strict=True))
+    for x in lines:
+        given = x.directive.kind == "layout" and x.directive.option("given")
+        if given and not isinstance(sources.get(x.directive.operands[0]), Buffer | None):
+            found |= {_HEAD.match(a)[0] for a in x.readers}  # type: ignore[index]
+    return {step.part.names[n] for n in found if n in step.part.names}
+
+
+def _read(f: Func) -> set[Tensor]:
+    return {t for d in f.definitions for t in loaded(d) if t is not f}
 
 
 # The directives of a step -----------------------------------------------------------------------------------------
@@ -107,6 +141,7 @@ class _Line:
     directive: Directive
     made: tuple[str, ...]
     readers: tuple[str, ...]
+    turned: tuple[str, ...] = ()  # the Funcs of the part that read a copy from now on
 
 
 def _trace(s: Schedule) -> Iterator[_Line]:
@@ -118,7 +153,13 @@ def _trace(s: Schedule) -> Iterator[_Line]:
         tensor = arrays.get(d.operands[0]) if d.kind in ("cache_read", "layout") else None
         readers = () if tensor is None else tuple(before.address(x.key) for x in before.consumers(tensor))
         again.apply(d)
-        yield _Line(d, _new_funcs(before, again.state), readers)
+        after = again.state
+        turned = tuple(f.name for f in s.pipeline.funcs if d.kind in _COPIES and _changed(before, after, f.name))
+        yield _Line(d, _new_funcs(before, after), readers, turned)
+
+
+def _changed(before: State, after: State, name: str) -> bool:
+    return [x.definition for x in before.stages_of(name)] != [x.definition for x in after.stages_of(name)]
 
 
 def _new_funcs(before: State, after: State) -> tuple[str, ...]:
@@ -136,6 +177,7 @@ class _Mapper:
         self.s, self.part = s, step.part
         self.names: dict[str, str | None] = {**step.part.names, **clones}
         self.forms: dict[str, str | None] = {}  # addresses of stages
+        self.ranks = {a.name: a.ndim for a in step.part.pipeline.arrays}
         self.inputs = dict(zip((p.name for p in step.part.pipeline.params), step.part.inputs, strict=True))
 
     def carry_over(self, line: _Line) -> None:
@@ -154,6 +196,11 @@ class _Mapper:
         given = dict(d.options)
         if d.kind == "cache_read" and not given.keys() & {"at", "for"}:
             given["for"] = line.readers  # in the whole there are others
+        if d.kind == "cache_read" and "layout" not in given and isinstance(self.inputs.get(d.operands[0]), Buffer):
+            axes = " ".join(f"x{k}" for k in range(self.ranks[d.operands[0]]))
+            given["layout"] = (
+                f"{axes} -> {axes}"  # a copy of an array has loops of these names, one of a Func the Func's
+            )
         if d.kind == "online":
             given.setdefault("name", f"{d.operands[-1]}_online")
         options = {key: self._option(d.kind, key, v) for key, v in given.items()}

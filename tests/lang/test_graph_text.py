@@ -1,4 +1,4 @@
-"""Graphs as text: what is wrong with one is said at its line."""
+"""Graphs as text: every operator can be written and read back, and what is wrong with a graph is said at its line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,24 @@ import warnings
 import pytest
 
 import tilewright as tw
+from tests.lang import every_operator
+from tilewright import ops
 from tilewright.lang.errors import DefinitionError, UnusedWarning
+
+
+def test_there_is_a_graph_for_every_operator():
+    assert {n for n in ops.__all__ if n != "Value"} == every_operator.GRAPHS.keys()
+
+
+@pytest.mark.parametrize("name", every_operator.GRAPHS)
+def test_every_operator_can_be_written_and_read(name):
+    k = every_operator.kernel(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = tw.parse_kernel(str(k))
+    assert again.pipeline().digest == k.pipeline().digest
+    assert str(again) == str(k)
+
 
 WRONG = {
     "cycle": ("f[i] = g[i] + a[i]; g[i] = f[i] * 2", "cycle", 2, "f depends on itself: f reads g reads f"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.lang import every_operator
 from tests.planner import test_program, test_regions
 from tilewright.hw import load_machine
 from tilewright.kernels import from_pipeline
@@ -196,3 +197,53 @@ def test_layouts_in_which_a_step_is_given_something():
     got, wanted = from_pipeline(p).compile(s)(*given), twice.reference(*given)
     for a, b in zip(got, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@tw.kernel
+def shared(x: tw.f32[M, K]):
+    i, j = tw.vars("i j")
+    total, back, one, other, third = (tw.func(n) for n in ("total", "back", "one", "other", "third"))
+    total[i] += x[i, tw.rdom(k=K)]
+    back[i, j] = total[j] + x[j, i]
+    one[i, j] = back[i, j] * 2.0
+    other[i, j] = back[i, j] + 1.0
+    third[i, j] = back[i, j] - 1.0
+    return one[:K, :M], other[:K, :M], third[:K, :M]
+
+
+def test_what_is_inlined_in_several_steps_and_reads_a_copy_in_one():
+    """The copies of a step are its own: what reads them is cloned, and what no step says more of is not."""
+
+    def total(s):
+        s["total.update"].split("k", "k", "ki", 4)
+        s["total.update"].rfactor("ki", "lanes")
+
+    def one(s):
+        s.cache_read("input", at="one.i", consumers="back")
+        s["back"].compute_inline()
+
+    def other(s):
+        s.cache_read("input_1", layout="i k -> k i", consumers="back")
+        s["back"].compute_inline()
+
+    def third(s):
+        s["total.update"].split("k", "k", "ki", 2)
+        s["total.update"].rfactor("ki", "lanes")
+        s["back"].compute_at("third.i")
+
+    steps = (("total",), total), (("back", "one"), one), (("back", "other"), other), (("total", "back", "third"), third)
+    s = alike(by_hand(shared, *steps), SIZES)
+    assert [d.option("name") or d.operands for d in s.directives if d.kind == "clone"] == [
+        ("back",),
+        ("back",),
+        ("total",),
+    ]
+
+
+@pytest.mark.parametrize("name", every_operator.GRAPHS)
+def test_the_plan_of_every_operator_is_one_schedule(name):
+    p = every_operator.kernel(name).pipeline()
+    plan = make_plan(p, MACHINE, {n: every_operator.SIZES[n] * 9 for n in p.sizes})
+    s = whole_schedule(plan)
+    s.check()
+    assert parse_schedule(str(s), p) == s
