@@ -70,16 +70,16 @@ def pipeline_record(p: Pipeline) -> tuple[Any, ...]:
     def places(nodes: Sequence[Node]) -> tuple[int, ...]:
         return tuple(at[n] for n in nodes)
 
-    tensors = tuple(
-        (type(t) is not Array, t.name, places(a.extents), a.dtype)
-        if (a := t if isinstance(t, Array) else t.inout) is not None
-        else (True, t.name, None, t.dtypes, t.declared)
-        for t in number
-    )
+    def tensor(t: Any) -> tuple[Any, ...]:
+        array: Array | None = t if isinstance(t, Array) else t.inout
+        if array is None:
+            return True, t.name, None, t.dtypes, t.declared
+        return t is not array, t.name, places(array.extents), array.dtype
+
     return (
         p.name,
         tuple((q.name, q.dtype) if isinstance(q, ScalarParam) else number[q] for q in p.params),
-        tensors,
+        tuple(map(tensor, number)),
         tuple(number[f] for f in p.funcs),
         rows,
         tuple(

@@ -98,7 +98,10 @@ class _Writer:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self.known = {id(x): (kind, k) for kind, of in _WHERE.items() for k, x in enumerate(of(plan.pipeline))}
+        self.known = {id(x): (kind, k, None) for kind, k, x in _belongings(plan.pipeline)}
+        for p in (s.part.pipeline for s in plan.steps):
+            for kind, k, x in _belongings(p):
+                self.known.setdefault(id(x), (kind, k, p))  # tables and functions are those of the whole
         self.parts: dict[str, int] = {}
         self.records: list[bytes] = []
 
@@ -143,7 +146,12 @@ _WHERE: dict[str, Callable[[Pipeline], Sequence[Any]]] = {
     "func": lambda p: p.funcs,
     "table": lambda p: p.tables,
     "function": lambda p: list(dict.fromkeys(_functions(p))),
+    "domain": lambda p: list(dict.fromkeys(d.rdom for d in p.definitions() if d.rdom is not None)),
 }
+
+
+def _belongings(p: Pipeline) -> Iterator[tuple[str, int, Any]]:
+    return ((kind, k, x) for kind, of in _WHERE.items() for k, x in enumerate(of(p)))
 
 
 def _functions(p: Pipeline) -> Iterator[Any]:
@@ -161,11 +169,13 @@ class _Pickler(pickle.Pickler):
         self.writer = writer
 
     def persistent_id(self, x: Any) -> Any:
-        if id(x) in self.writer.known:
-            return self.writer.known[id(x)]
-        if x is self.writer.plan.machine:
-            return "machine", 0
-        return ("part", self.writer.part(x)) if isinstance(x, Pipeline) else None
+        w = self.writer
+        if isinstance(x, Pipeline) and x is not w.plan.pipeline:
+            return "whole", 0, w.part(x)
+        if x is not None and id(x) in w.known:
+            kind, k, p = w.known[id(x)]
+            return kind, k, None if p is None else w.part(p)
+        return ("machine", 0, None) if x is w.plan.machine else None
 
     def reducer_override(self, x: Any) -> Any:
         if isinstance(x, Node):
@@ -194,7 +204,7 @@ class _Record:
     def __init__(self, data: bytes, p: Pipeline, load: Callable[[], Machine]):
         self.pipeline, self.load = p, load
         self.content: dict[str, Any] = pickle.loads(data)
-        self.known: dict[str, Sequence[Any]] = {}
+        self.known: dict[tuple[str, int | None], Sequence[Any]] = {}
         self.parts: dict[int, Pipeline] = {}
         self.columns: dict[str, list[Any]] = {}  # of the steps, those that were read
 
@@ -213,10 +223,10 @@ class _Record:
     def machine(self) -> Machine:
         return self.load()
 
-    def belonging(self, kind: str, number: int) -> Any:
-        if kind not in self.known:
-            self.known[kind] = _WHERE[kind](self.pipeline)
-        return self.known[kind][number]
+    def belonging(self, kind: str, number: int, part: int | None) -> Any:
+        if (kind, part) not in self.known:
+            self.known[kind, part] = _WHERE[kind](self.pipeline if part is None else self.part(part))
+        return self.known[kind, part][number]
 
     def of_step(self, number: int, name: str) -> Any:
         if name not in self.columns:
@@ -237,11 +247,8 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(data)
         self.record = record
 
-    def persistent_load(self, pid: tuple[str, int]) -> Any:
-        kind, number = pid
-        if kind == "part":
-            return self.record.part(number)
-        return self.record.machine if kind == "machine" else self.record.belonging(kind, number)
+    def persistent_load(self, pid: tuple[str, int, int | None]) -> Any:
+        return self.record.machine if pid[0] == "machine" else self.record.belonging(*pid)
 
 
 class _Field:
