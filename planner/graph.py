@@ -64,8 +64,8 @@ class Graph:
         return self._readers[f]
 
     def read(self, t: Tensor) -> int:
-        """The bytes of what is read of a tensor."""
-        return self._read[t]
+        """The bytes of what is read of a tensor: none of what is only written."""
+        return self._read.get(t, 0)
 
     @cached_property
     def inputs(self) -> int:
