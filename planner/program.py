@@ -225,10 +225,8 @@ class Program:
         plan, found = self.plan, list[int]()
         at = 0
         for n in plan.order.groups:
-            made = [b for s in plan.steps[at : at + n] for b in s.part.outputs]
-            shapes = [buffer_shape(plan.pipeline, b) for b in made]
-            now, then = (sum(math.prod(index_values(s, e)) for s in shapes) for e in (env, plan.sizes))
-            found += [1] * n if now > _MORE * then else [n]
+            large = n > 1 and _made(plan, at, n, env) > _MORE * _made(plan, at, n, plan.sizes)
+            found += [1] * n if large else [n]
             at += n
         return found
 
@@ -269,6 +267,12 @@ def _inputs(plan: Plan, step: Step) -> tuple[Source | Weight, ...]:
         Weight(s.name, given.get(n, ROWS)) if isinstance(s, Array) and s.name in plan.weights else s
         for n, s in zip(own, step.part.inputs, strict=True)
     )
+
+
+def _made(plan: Plan, first: int, n: int, env: Env) -> int:
+    """The elements that `n` steps make."""
+    made = [b for s in plan.steps[first : first + n] for b in s.part.outputs]
+    return sum(math.prod(index_values(buffer_shape(plan.pipeline, b), env)) for b in made)
 
 
 def _ready_in_place(plan: Plan, call: _Call) -> None:
