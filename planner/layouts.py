@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tilewright.planner.plan import Step
 
 _WORTH = 0.003  # of a step's time: what is less is not looked at
+_BETTER = 0.1  # of what a tensor takes as it lies: a layout that saves less is not looked at
 _NEVER = 100.0  # times a step's time: a layout that its schedule can't have
 _ANOTHER = 0.01  # cycles a byte for keeping a weight in one more layout
 
@@ -186,7 +187,8 @@ class _Assignment:
                 for text in self.proposals(k, own):
                     if not self.budget.spend("layout"):
                         break
-                    if self.handling(k, {own: text}).total < 0.9 * self.handling(k, {}).total:
+                    plain = self.handling(k, {})
+                    if self.handling(k, {own: text}).total < plain.total - _BETTER * plain.cycles[own]:
                         layouts[text] = None
         self.options = {name: tuple(layouts) for name, layouts in found.items()}
 

@@ -246,6 +246,18 @@ def test_rows_a_page_apart_are_padded():
         np.testing.assert_array_equal(fast(x), wide.reference(x, **weights))
 
 
+@tw.kernel
+def both_ways(x: tw.f32[T, 1024], w: tw.f32[512, 1024]):
+    """Rows of `x` are a page apart, and the weight lies along the sum."""
+    return ops.linear(x, w, transpose=True)
+
+
+def test_a_weight_is_packed_whatever_else_a_step_wants():
+    made = plan(both_ways, ["w"], T=300).layouts
+    assert [n for _, n in made.weights] == ["w"]
+    assert not any(c.tensor == "w" for c in made.chosen.conversions)
+
+
 def test_what_lies_otherwise_is_watched_as_it_is_meant():
     made = plan(wide, T=300)
     assert made.layouts.homes
