@@ -232,7 +232,7 @@ def gathered(table: tw.f32[M, 16], ids: tw.i32[N]):
 def test_what_data_choose_stays_in_main_memory():
     plan = plan_of(gathered, machine("toy"), M=50, N=20)
     (account,) = check(gathered, plan, normal(50, 16), np.arange(20, dtype=np.int32) * 2)
-    assert {c.tensor for c in account.copies} == {"input_1", "row"}
+    assert {c.tensor for c in account.copies} == {"input", "row"}  # ids, and the result
     assert account.of("dram").bytes_read == 20 * 16 * 4 + 20 * 4
 
 
