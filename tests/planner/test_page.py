@@ -16,6 +16,8 @@ from tests.browser import BROWSER, Page, browser
 from tilewright import ops
 from tilewright.planner.doctor import diagnose
 from tilewright.planner.plan import Plan
+from tilewright.planner.reports.charts import timeline
+from tilewright.planner.reports.data import plan_data
 from tilewright.planner.reports.page import page
 
 T = tw.sizes("T")
@@ -202,6 +204,19 @@ def test_data_in_the_page_can_be_read(plan: Plan, text: str) -> None:
     found = re.search(r'<script type="application/json" id="plan">(.*?)</script>', text, re.S)
     assert found
     assert len(json.loads(found[1])["steps"]) == len(plan.steps)
+
+
+def test_steps_that_run_at_once_stand_above_each_other(plan: Plan) -> None:
+    data = plan_data(plan)
+    n = len(data["steps"])
+    data["order"]["groups"] = [2, 1, 3, *[1] * (n - 6)]
+    bars = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)"[^>]*data-step="(\d+)"', timeline(data))
+    assert len(bars) == n
+    places = {int(k): (float(x), float(y)) for x, y, k in bars}
+    assert places[0][0] == places[1][0] and places[0][1] < places[1][1]
+    assert places[2][0] > places[1][0]
+    assert len({places[k][0] for k in (3, 4, 5)}) == 1
+    assert places[6][0] > places[5][0] and places[6][1] == places[0][1]
 
 
 def test_a_scratchpad_has_its_cliff() -> None:
