@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.lang.func import Func
+from tilewright.lang.tensors import Tensor
 from tilewright.planner.budget import Budget
 from tilewright.planner.graph import Graph
 from tilewright.planner.model import Model
@@ -38,6 +39,8 @@ def _part(g: Graph, model: Model, regions: dict[Func, Region], root: Func, budge
     best, least = None, region.cost.of(model) / SLACK
     for f in region.members[:-1]:
         above = _only_through(g, region.members, f)
+        if _reads(g, above) & (set(region.members) - set(above)):
+            continue  # what they need is not stored in the other part, which needs them
         if len(above) > 1 and not any(f in r.members for x, r in regions.items() if x is not root):
             first = best_region(g, model, above, budget)
             second = best_region(g, model, tuple(x for x in region.members if x not in above), budget)
@@ -47,6 +50,10 @@ def _part(g: Graph, model: Model, regions: dict[Func, Region], root: Func, budge
         for r in best:
             regions[r.root] = r
             _part(g, model, regions, r.root, budget)
+
+
+def _reads(g: Graph, funcs: Iterable[Func]) -> set[Tensor]:
+    return {t for f in funcs for t in g.sources(f)}
 
 
 def _gather(g: Graph, model: Model, regions: dict[Func, Region], stored: Func, budget: Budget) -> None:

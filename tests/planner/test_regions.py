@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.planner.graphs import machines
 from tilewright import ops
 from tilewright.hw import load_machine
 from tilewright.kernels import from_pipeline
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.tensors import Array
+from tilewright.planner.cut import Buffer
+from tilewright.planner.goal import Goal
 from tilewright.planner.graph import make_graph
 from tilewright.planner.model import Model
 from tilewright.planner.nest import part_of, schedule_region
@@ -168,3 +171,19 @@ def test_regions_have_bounds(kernel, sizes, shapes):
     assert max(len(s.region.members) for s in plan.steps) <= 24
     args = [normal(*s) / 8 for s in shapes]
     np.testing.assert_allclose(Program(plan)(*args), kernel.reference(*args), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [7, 40])
+def test_a_region_is_not_parted_where_a_part_needs_what_the_other_keeps(rows):
+    """The sums of a softmax need its exponentials, which are computed where the quotients are."""
+
+    @tw.kernel
+    def columns(x: tw.f32[M, N]):
+        return ops.softmax(x, axis=0)
+
+    for name in ("tiny", "small"):
+        plan = make_plan(columns.pipeline(), machines()[name], {"M": rows, "N": 4}, Goal("memory"))
+        made: set = set()
+        for step in plan.steps:
+            assert {b for b in step.part.inputs if isinstance(b, Buffer)} <= made
+            made |= set(step.part.outputs)
