@@ -118,6 +118,7 @@ class Program:
         arrays, said = bind_arrays(p, given)
         made = copy.copy(self)
         made.pipeline, made._said = without(p, arrays), said
+        made._keyword_only = tuple(n for n in self._keyword_only if n not in arrays)
         wanted = dict.fromkeys(s for c in self._calls for s in c.inputs if isinstance(s, Weight))
         made._weights = {w: packed(arrays[w.name], w.layout) for w in wanted}
         made._spaces, made._native, made._running = {}, {}, threading.Lock()
