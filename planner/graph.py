@@ -104,7 +104,7 @@ class Graph:
                         todo.append(n.attr[0])
         return sorted(needed, key=self._number.__getitem__)
 
-    @property
+    @cached_property
     def results(self) -> frozenset[Func]:
         """What has to be stored whole: outputs, and what is updated in place."""
         outputs = {o.func for o in self.pipeline.outputs}
