@@ -12,7 +12,7 @@ from tilewright.codegen.compile import Compiled, compile_schedule
 from tilewright.codegen.physical import pack, unpack
 from tilewright.lang import exactness, judging
 from tilewright.lang.binding import bind
-from tilewright.lang.errors import TilewrightError
+from tilewright.lang.errors import ArgumentError, TilewrightError
 from tilewright.lang.extents import spans
 from tilewright.lang.func import InoutFunc
 from tilewright.lang.pipeline import Pipeline
@@ -161,7 +161,12 @@ def run_watched(
     """Run the program of a plan on several data, one after the other, and compare every buffer, right after it is made
     and as long as it is needed, with what the kernels make in memory of their own; and the results with the reference."""
     p = plan.pipeline
-    program, apart = Program(plan, mode), by_kernel(mode)
+    try:
+        program, apart = Program(plan, mode), by_kernel(mode)
+    except ArgumentError as e:  # kernels refuse to write over what they still read
+        over = [s.name for s in plan.steps if any(b.name in plan.order.in_place for b in s.part.outputs)]
+        found.put(", ".join(over), "in place", f"the program does not run: {e.message}")
+        return
     packed = program
     for data in samples:
         _run_watched(program, sizes, data, apart, found)
