@@ -70,6 +70,10 @@ def choose_inlined(
                 inlined = again <= model.moving((2 + len(readers[f])) * w.bytes, w.bytes)  # a store reads first
             else:
                 loaded = times["lanes"] + times["shared"]
+                more = max(
+                    0.0, times["lanes"] / max(1, w.elements) - 1
+                )  # how often what it reads comes from near again
+                again += more * sum(w.reads.values()) / model.near.bandwidth
                 inlined = again <= (w.elements + loaded) * (w.bytes / max(1, w.elements)) / model.near.bandwidth
         if inlined:
             found.append(f)
