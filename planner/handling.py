@@ -360,6 +360,8 @@ class _Reader:
         if apart % _PAGE == 0 and loops.extents[loop] > _WAYS:
             each = _CONFLICT
         whole = math.prod(shape) * size
+        if count * size < 2 * whole:  # read once, it is fetched ahead, and no line is wanted again
+            each = 0.0
         far = self.model.holding(whole) is self.model.levels[-1] and apart >= 8 * piece * size
         first = math.prod(shape) / piece if far else 0.0
         return min(first, pieces) * _FAR, pieces * each
