@@ -86,6 +86,8 @@ def stage(
             break  # estimates leave things out: what is thought to take longer than that does
         if e.peak * excess > space.pad.capacity:
             continue
+        if not budget.spend("accounts") and best is not None:
+            break
         made = write(space, t)
         written += 1
         if made is None:
