@@ -162,7 +162,7 @@ def cost(s: Shapes, model: Model, tile: Tile) -> Cost:
             if a in runs:
                 full = max(1, t.extents[runs[a].axis])
                 share *= min(1.0, runs[a].extent(w) / full)
-                again *= max(1.0, min(n, runs[a].together(s.tensors[0].extents[a], n) / full))
+                again *= max(1.0, min(n, runs[a].together(s.tensors[0].extents[a], n, w) / full))
             else:
                 again *= n
         if 0 < k < s.members and loops and (depth == 0 or (share > 0.999 and tiles > 1)):

@@ -163,7 +163,6 @@ def _transposes(plan: Plan) -> Iterator[Finding]:
         own = [works[s.part.names[f.name]] for f in s.part.pipeline.funcs if not isinstance(f, InoutFunc)]
         if own and len(own) == len(s.part.pipeline.funcs) and not any(sum(w.operations.values()) for w in own):
             moved[s.name] = 2 * works[s.name].bytes
-    inputs = {a.name for a in plan.pipeline.params if isinstance(a, Array)}
     fixed = {a.name for a in plan.pipeline.params if isinstance(a, Array) and all(e.op == "const" for e in a.extents)}
     # what is packed part by part in the loops that read it is no move of its own, but of weights it is for nothing
     changed = [c for c in plan.layouts.chosen.conversions if not c.packed or c.tensor in fixed]
@@ -174,7 +173,7 @@ def _transposes(plan: Plan) -> Iterator[Finding]:
     )
     for_nothing = any(c.tensor in fixed and c.tensor not in plan.weights for c in changed)
     if share > _MOVES or for_nothing:
-        weights = tuple(dict.fromkeys((*plan.weights, *(c.tensor for c in changed if c.tensor in inputs))))
+        weights = tuple(dict.fromkeys((*plan.weights, *(c.tensor for c in changed if c.tensor in fixed))))
         yield Finding(
             "transposes", "warning" if share > _MOVES else "note",
             "much of what is moved is only brought into another order" if share > _MOVES

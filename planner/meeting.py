@@ -17,43 +17,58 @@ from tilewright.schedule.inline import Body
 
 # Points of a tile that is looked at, the most of which four go into an axis, as its ends are no middle. What is scaled by
 # other numbers than its factors runs along with nothing.
-_PROBES = (192, 96, 64, 8)
+_PROBES = (192, 96, 64, 8, 2)
+
+_FAR = 16  # points between places that are counted one by one
 
 
 @dataclass(frozen=True)
 class Met:
     """The points `slope * x + low .. slope * x + high` of the axis `axis` of a tensor are read for a point x of an axis
-    of its reader (in the middle of it: at its ends there may be less)."""
+    of its reader (in the middle of it: at its ends there may be less). Where that is in places far from each other,
+    `apart` has how many these are, and how many points they have together."""
 
     axis: int
     slope: Fraction = Fraction(1)
     low: int = 0
     high: int = 0
+    apart: tuple[int, int] | None = None
 
     @property
     def same(self) -> bool:
         """Whether it is one point for each, so that parts of a tensor do not overlap."""
         return self.slope == 1 and self.low == self.high
 
+    @property
+    def _places(self) -> tuple[int, int]:
+        return self.apart or (1, self.high - self.low + 1)
+
     def extent(self, width: int) -> int:
         """How many points are read for `width` points in a row."""
-        return max(1, int(abs(self.slope) * (width - 1)) + self.high - self.low + 1)
+        moved, (places, points) = int(abs(self.slope) * (width - 1)), self._places
+        return max(1, min(moved + self.high - self.low + 1, places * moved + points))
 
-    def together(self, width: int, tiles: int) -> int:
-        """How many points all tiles read that cover `width` points, those that several of them read for each."""
-        return max(1, int(abs(self.slope) * (width - tiles)) + tiles * (self.high - self.low + 1))
+    def together(self, width: int, tiles: int, part: int) -> int:
+        """How many points all `tiles` read that cover `width` points in parts of `part`, those that several of them read for
+        each."""
+        overlapping = int(abs(self.slope) * (width - tiles)) + tiles * (self.high - self.low + 1)
+        return max(1, min(overlapping, tiles * self.extent(part)))
 
     def through(self, o: Met) -> Met:
         """What is read of a tensor that meets `o.axis` of another as this says, where that meets a reader as `o`."""
         ends = [self.slope * e for e in (o.low, o.high)]
         low, high = int(min(ends) // 1), int(-(-max(ends) // 1))
-        return Met(self.axis, self.slope * o.slope, low + self.low, high + self.high)
+        apart = self.apart and (self.apart[0], self.apart[1] + self.apart[0] * (high - low))
+        return Met(self.axis, self.slope * o.slope, low + self.low, high + self.high, apart)
 
     def joined(self, o: Met) -> Met | None:
         """Both together, if they run alike."""
         if (self.axis, self.slope) != (o.axis, o.slope):
             return None
-        return Met(self.axis, self.slope, min(self.low, o.low), max(self.high, o.high))
+        low, high = min(self.low, o.low), max(self.high, o.high)
+        places, points = self._places[0] + o._places[0], self._places[1] + o._places[1]
+        far = high - low + 1 > _FAR + 2 * points
+        return Met(self.axis, self.slope, low, high, (places, points) if far else None)
 
 
 # An axis of a reader (or, by name, one of its reduction variables) -> how a tensor meets it.
