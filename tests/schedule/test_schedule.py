@@ -141,3 +141,15 @@ def test_capacity():
     s["gradient"].store_in(name)
     with pytest.raises(CapacityError):
         s.check()
+
+
+def test_a_recorded_schedule_is_carried_out_when_it_is_asked_what_it_leads_to(monkeypatch):
+    s = tiled(Schedule(matmul()))
+    again = Schedule.recorded(s.pipeline, s.directives, s.hash)
+    with monkeypatch.context() as m:
+        m.setattr(Schedule, "_replayed", lambda *_: pytest.fail("nobody has asked"))
+        assert (again.hash, str(again), again == s) == (s.hash, str(s), True)
+    assert str(again.loops()) == str(s.loops())
+    again["C.init"].reorder("j", "i")
+    assert again.hash != s.hash
+    assert again == Schedule.recorded(s.pipeline, again.directives, again.hash).copy()
