@@ -45,15 +45,29 @@ def assign_layouts(
     names = list(steps)
     found = _Assignment(g, list(steps.values()), model, frozenset(weights), budget or Budget(model.goal))
     layouts, given = found.run()
-    made: dict[tuple, tuple[Schedule, Passes]] = {}
+    made: dict[tuple, tuple[Schedule, Passes, Given]] = {}
     for name in names:
         if name in given:
             s = steps[name]
             key = s.part.pipeline.digest, s.region.tile, given[name]
             if key not in made:
-                made[key] = schedule_region(g, s.region, s.part, given[name])
-            steps[name] = replace(s, schedule=made[key][0], passes=made[key][1], given=given[name])
+                made[key] = _scheduled(g, s, given[name])
+            schedule, passes, lies = made[key]
+            steps[name] = replace(s, schedule=schedule, passes=passes, given=lies)
+            if lies != given[name]:
+                kept = tuple(c for c in layouts.chosen.conversions if c.at != name or c.packed)
+                layouts = replace(layouts, chosen=replace(layouts.chosen, conversions=kept))
     return layouts
+
+
+def _scheduled(g: Graph, s: Step, given: Given) -> tuple[Schedule, Passes, Given]:
+    """A step with arguments in layouts. What it can't convert (what some stage reads in conditions alone) it reads as it
+    lies."""
+    try:
+        return *schedule_region(g, s.region, s.part, given), given
+    except ScheduleError:
+        as_it_lies = Given(given.given)
+        return *schedule_region(g, s.region, s.part, as_it_lies), as_it_lies
 
 
 @dataclass(frozen=True)
