@@ -71,10 +71,12 @@ def pipeline_record(p: Pipeline) -> tuple[Any, ...]:
         return tuple(at[n] for n in nodes)
 
     def tensor(t: Any) -> tuple[Any, ...]:
-        array: Array | None = t if isinstance(t, Array) else t.inout
+        if isinstance(t, Array):
+            return False, t.name, places(t.extents), t.dtype
+        array: Array | None = t.inout
         if array is None:
             return True, t.name, None, t.dtypes, t.declared
-        return t is not array, t.name, places(array.extents), array.dtype
+        return True, t.name, places(array.extents), array.dtype
 
     return (
         p.name,

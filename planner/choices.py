@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -133,10 +134,11 @@ def by_milp(choices: Choices) -> tuple[int, ...]:
     matrix = coo_array((values, (at_row, at_column)), shape=(len(rows), len(costs)))
     whole = np.zeros(len(costs))
     whole[: first[-1]] = 1
+    exactly: Any = np.array(sums)
     scale = max(map(abs, costs)) or 1.0  # tolerances of the solver are absolute
     found = milp(
         np.array(costs) / scale, integrality=whole, bounds=Bounds(0, 1),
-        constraints=LinearConstraint(matrix.tocsr(), np.array(sums), np.array(sums)), options={"mip_rel_gap": 0.0},
+        constraints=LinearConstraint(matrix.tocsr(), exactly, exactly), options={"mip_rel_gap": 0.0},
     )  # fmt: skip
     if found.x is None:
         raise PlanError(f"no assignment of layouts was found: {found.message}", code="plan.solver")

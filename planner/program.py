@@ -105,6 +105,11 @@ class Program:
         arrays that don't fit, and for names that are no weights or that are missing.
         """
         p, names = self.plan.pipeline, self.plan.weights
+        if weights is not None and not isinstance(weights, Mapping):
+            raise ArgumentError(
+                f"{p.name}: weights are given by name, not as a {type(weights).__name__}", code="argument.weights",
+                where=user_location(), hint="with_weights({name: array}) or with_weights(name=array)",
+            )  # fmt: skip
         given = flat_named(p, {**(weights or {}), **named})
         for what, found in (("missing", [n for n in names if n not in given]),
                             ("unknown", [n for n in given if n not in names])):  # fmt: skip
@@ -130,7 +135,7 @@ class Program:
         flat, named = flat_arguments(self.pipeline, args, kwargs)
         given = named if out is None else {**named, "out": out}
         with self._running:
-            if sizes is None and self.watch is None:
+            if sizes is None and self.watch is None and (threads is None or type(threads) is int):
                 for _, call in self._native.get(threads, ()):
                     found = call(*flat, **given)
                     if found is not MISSED:

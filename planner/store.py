@@ -98,7 +98,9 @@ class _Writer:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self.known = {id(x): (kind, k, None) for kind, k, x in _belongings(plan.pipeline)}
+        self.known: dict[int, tuple[str, int, Pipeline | None]] = {
+            id(x): (kind, k, None) for kind, k, x in _belongings(plan.pipeline)
+        }
         for p in (s.part.pipeline for s in plan.steps):
             for kind, k, x in _belongings(p):
                 self.known.setdefault(id(x), (kind, k, p))  # tables and functions are those of the whole
