@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright import pipelines
@@ -58,6 +57,12 @@ def plan(
     """
     start = time.perf_counter()
     goal = Goal(objective, phase, budget_s, seed=seed)
+    for name, value in (("statics", statics), ("dtypes", dtypes), ("scalars", scalars)):
+        if value is not None and not isinstance(value, Mapping):
+            raise ArgumentError(
+                f"plan: {name}= is {value!r:.60}", code="argument.plan", where=user_location(),
+                hint=f"give a dict: {name}={{name: value}}",
+            )  # fmt: skip
     p, how, keyword_only = _pipeline(target, dtypes, statics or {})
     known, packed = bind_scalars(p, scalars or {}), check_weights(p, weights)
     asked = {
@@ -103,16 +108,16 @@ def _no_kernel(problem: str, legal: str) -> ArgumentError:
 
 
 def _machine(given: Machine | str) -> Machine:
-    from tilewright.hw import load_machine
+    from tilewright.hw import Machine, load_machine
 
-    if given == HOST:
+    if isinstance(given, str) and given == HOST:
         return host_machine()
-    return load_machine(given) if isinstance(given, (str, Path)) else given
+    return given if isinstance(given, Machine) else load_machine(given)
 
 
 def _identity(given: Machine | str) -> Machine | str:
     """What the plans of a machine are kept under: files by what is in them, presets by their name alone."""
-    if given == HOST:
+    if isinstance(given, str) and given == HOST:
         return host_identity()
     preset = isinstance(given, str) and not given.endswith(".toml") and "/" not in given and "\\" not in given
     return given if preset else _machine(given)

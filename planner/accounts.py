@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.hw import Account
+from tilewright.lang.binding import check_all_sizes
 from tilewright.planner.worst import most
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ def account_of(plan: Plan, sizes: Mapping[str, int]) -> PlanAccount:
 
     Raises CapacityError where a tile does not fit at these sizes, SimulationError `skeleton.data` where loops go by data.
     """
+    scalars = {s.name for s in plan.pipeline.scalars}
+    named = isinstance(sizes, Mapping)
+    check_all_sizes(plan.pipeline, {n: v for n, v in sizes.items() if n not in scalars} if named else sizes)
     made: dict[tuple[str, str], Account] = {}
     for s in plan.steps:
         key = s.part.pipeline.digest, s.schedule.hash

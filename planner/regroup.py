@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from tilewright.lang.func import Func
 from tilewright.lang.tensors import Tensor
@@ -69,12 +69,15 @@ def _gather(g: Graph, model: Model, regions: dict[Func, Region], stored: Func, b
         if root in paths:
             inside |= set(rest)
             continue
-        gone: set[Func] = set()  # what only they need
-        while more := {f for f in rest if f not in gone | g.results and set(g.readers(f)) <= inside | gone}:
+        gone: set[Func] = set()  # what only they need: of what other regions compute as well, the copy that is here
+        while more := {f for f in rest if f not in gone | g.results and _needing(g, regions[root], f) <= inside | gone}:
             gone |= more
         inside |= gone
         if root not in gone:
             left[root] = tuple(f for f in rest if f not in gone)
+    others = {root: r.members for root, r in regions.items() if root not in touched} | left
+    if not _sound(g, regions, [*others.values(), _in_order(g, inside)]):
+        return
     found = {root: best_region(g, model, members, budget) for root, members in left.items()}
     whole = best_region(g, model, _in_order(g, inside), budget)
     if not whole.cost.possible:
@@ -82,10 +85,13 @@ def _gather(g: Graph, model: Model, regions: dict[Func, Region], stored: Func, b
     for f in reversed(g.kept):
         free = f in regions and f not in touched and f not in g.results and not regions[f].siblings
         if free and g.readers(f) and set(g.readers(f)) <= set(whole.members):
+            rest = {root: members for root, members in others.items() if root != f}
+            if not _sound(g, regions, [*rest.values(), _in_order(g, {*regions[f].members, *whole.members})]):
+                continue  # another region computes the readers as well
             larger = best_region(g, model, _in_order(g, {*regions[f].members, *whole.members}), budget)
             apart = whole.cost.of(model) + regions[f].cost.of(model)
             if larger.cost.of(model) < GAIN * apart:
-                whole = larger
+                whole, others = larger, rest
                 touched.add(f)
     now = whole.cost.of(model) + sum(r.cost.of(model) for r in found.values())
     if now < sum(regions[root].cost.of(model) for root in touched):
@@ -93,6 +99,23 @@ def _gather(g: Graph, model: Model, regions: dict[Func, Region], stored: Func, b
             del regions[root]
         regions.update(found)
         regions[whole.root] = whole
+
+
+def _needing(g: Graph, region: Region, f: Func) -> set[Func]:
+    """What reads a member in its region; of the root, which is stored, all that reads it."""
+    return set(g.readers(f)) if f is region.root else set(g.readers(f)) & set(region.members)
+
+
+def _sound(g: Graph, regions: Mapping[Func, Region], groups: Sequence[tuple[Func, ...]]) -> bool:
+    """Whether Funcs can be in regions like this: each reads what is in its own or what another one stores, and all that is
+    not stored is read where it is."""
+    siblings = {f for r in regions.values() for f in r.siblings}
+    stored = siblings | {members[-1] for members in groups}
+    return all(
+        all(t in members or t in stored for t in _reads(g, members) if t in g.bodies)
+        and all(f in siblings or any(r in members for r in g.readers(f)) for f in members[:-1])
+        for members in groups
+    )
 
 
 def _paths(g: Graph, f: Func) -> set[Func]:

@@ -127,7 +127,7 @@ class Way:
         where they run ahead."""
         space, r, pad = self.space, self.space.reach, self.space.pad
         along = {a: np.minimum(widths[a], n) if a in widths else np.int64(n) for a, n in r.along.items()}
-        trips = {a: -(-np.int64(r.along[a]) // w) for a, w in widths.items()}
+        trips = {a: np.maximum(1, -(-np.int64(r.along[a]) // np.maximum(1, w))) for a, w in widths.items()}
         held: list[dict[Axis | None, Numbers]] = [{}, {}]
         holds: dict[str, Numbers] = {}
         computing: Numbers = np.float64(0)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.judge import Judge, Verdict
+from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.errors import ScheduleError, TilewrightError
 from tilewright.lang.pipeline import Pipeline
 from tilewright.planner.apart import Found, own_sizes, parts_by_reference, run_watched
@@ -91,6 +92,8 @@ def validate(
     Without `sizes` small odd ones are taken, and others that are just past its tiles. `scalars` gives scalar parameters
     where made-up ones make no sense.
     """
+    if sizes is not None:
+        check_all_sizes(plan.pipeline, sizes)
     given = dict(scalars or {})
     chosen = (dict(sizes),) if sizes is not None else sizes_to_try(plan, given)
     limits: list[str] = []

@@ -29,6 +29,11 @@ class Weight:
 def check_weights(p: Pipeline, names: Iterable[str]) -> tuple[str, ...]:
     """The flat names of inputs that are said to be weights; a parameter that is a dict or a list stands for its parts.
     Raises PlanError `plan.weights` for what is no input."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise _no_names(names)
+    names = tuple(names)
+    if not all(isinstance(n, str) for n in names):
+        raise _no_names(names)
     nested = {n: [leaf for _, leaf in leaves(x, (n,))] for n, x in p.signature if is_nested(x)}
     arrays = {a.name for a in p.params if isinstance(a, Array)}
     found = tuple(dict.fromkeys(leaf for n in names for leaf in nested.get(n, [n])))
@@ -40,6 +45,12 @@ def check_weights(p: Pipeline, names: Iterable[str]) -> tuple[str, ...]:
                 hint=f"its arrays: {', '.join(sorted(arrays))}" if arrays else "it takes no arrays",
             )  # fmt: skip
     return found
+
+
+def _no_names(given: object) -> PlanError:
+    return PlanError(
+        f"weights= is {given!r:.60}", code="plan.weights", where=user_location(), hint='give names: weights=["w"]'
+    )
 
 
 def packed(array: np.ndarray, layout: str) -> np.ndarray:

@@ -175,6 +175,14 @@ def test_weights_that_do_not_fit(given, code):
     assert e.value.code == code
 
 
+@pytest.mark.parametrize("given", [whole(96, 128), [whole(96, 128)], "abc", 3])
+def test_weights_without_names_are_refused(given):
+    program = Program(plan(chain, SHAPES, T=4))
+    with pytest.raises(tw.ArgumentError) as e:
+        program.with_weights(given)
+    assert e.value.code == "argument.weights"
+
+
 @tw.kernel
 def cached(x: tw.f32[T, 8], cache: tw.inout(tw.f32[T, 8]), s: tw.f32):
     i, j = tw.vars("i j")

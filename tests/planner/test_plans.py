@@ -100,6 +100,15 @@ def test_this_computer_is_the_machine_where_none_is_named():
 @pytest.mark.parametrize(
     ("how", "error", "code", "said"),
     [
+        ({"weights": "w"}, PlanError, "plan.weights", "'w'"),
+        ({"weights": 5}, PlanError, "plan.weights", "5"),
+        ({"weights": None}, PlanError, "plan.weights", "None"),
+        ({"weights": [["w"]]}, PlanError, "plan.weights", "'w'"),
+        ({"machine": 5}, tw.TilewrightError, "machine.unknown", "5"),
+        ({"machine": None}, tw.TilewrightError, "machine.unknown", "None"),
+        ({"statics": [1]}, tw.ArgumentError, "argument.plan", "statics="),
+        ({"dtypes": [tw.f32]}, tw.ArgumentError, "argument.plan", "dtypes="),
+        ({"scalars": [1]}, tw.ArgumentError, "argument.plan", "scalars="),
         ({"target": 3}, tw.ArgumentError, "argument.plan", "no kernel"),
         ({"target": layer.pipeline(), "statics": {"a": 1}}, tw.ArgumentError, "argument.plan", "static"),
         ({"sizes": None}, tw.ArgumentError, "argument.size-undetermined", "T"),

@@ -102,6 +102,17 @@ def test_wrong_arguments_are_refused_as_by_the_kernel():
     assert e.value.code.startswith("argument.")
 
 
+def test_threads_that_are_no_number_are_refused_after_calls_that_were_learned():
+    fast = program(both, M=200)
+    args = normal(4, 5), normal(5, 5)
+    for _ in range(3):
+        fast(*args), fast(*args, threads=1)
+    for threads in (True, 1.0, 0, "1", [1], {}):
+        with pytest.raises(tw.ArgumentError) as e:
+            fast(*args, threads=threads)
+        assert e.value.code == "argument.threads"
+
+
 def test_a_result_may_be_written_over_an_input():
     fast = program(layers, T=256)
     x, g, up, down = normal(31, 256), normal(256), normal(256, 512) / 16, normal(512, 256) / 23

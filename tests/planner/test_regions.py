@@ -10,7 +10,8 @@ from tests.planner.graphs import machines
 from tilewright import ops
 from tilewright.hw import load_machine
 from tilewright.kernels import from_pipeline
-from tilewright.lang.func import InoutFunc
+from tilewright.lang import ir
+from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.tensors import Array
 from tilewright.planner.cut import Buffer
 from tilewright.planner.goal import Goal
@@ -187,3 +188,46 @@ def test_a_region_is_not_parted_where_a_part_needs_what_the_other_keeps(rows):
         for step in plan.steps:
             assert {b for b in step.part.inputs if isinstance(b, Buffer)} <= made
             made |= set(step.part.outputs)
+
+
+@tw.kernel
+def normed_by_columns(x: tw.f32[M, N, 7]):
+    """What a softmax reads is computed by several regions, of which a part is gathered around the exponentials."""
+    near, out, last = tw.func("near"), tw.func("out"), tw.func("last")
+    i, j, k = tw.vars("i j k")
+    mirror = tw.reflect(x)
+    most, e, total = tw.func("most"), tw.func("e"), tw.func("total")
+    r = tw.rdom(r=M)
+    most[j, k] = -1000.0
+    most[j, k] = tw.maximum(most[j, k], mirror[r, j, k])
+    e[i, j, k] = tw.exp(mirror[i, j, k] - most[j, k])
+    total[j, k] = 0.0
+    total[j, k] += e[r, j, k]
+    near[i, j, k] = e[i - 2, j, k] / total[j, k] * (e[i + 2, j, k] / total[j, k])
+    out[i, j, k] = near[i, j, k - 2] + near[i, j, k] + near[i, j, k + 2]
+    last[i, j, k] = tw.maximum(out[i - 1, j, k], out[i, j, k]) - out[i + 1, j, k]
+    return last[:M, :N, :7], out[:M, :N, :7]
+
+
+@pytest.mark.parametrize("name", ["tiny", "small", "skylake-sp"])
+@pytest.mark.parametrize("objective", ["latency", "traffic", "memory"])
+def test_what_several_regions_compute_is_in_each_that_reads_it(name, objective):
+    plan = make_plan(normed_by_columns.pipeline(), machines()[name], {"M": 512, "N": 512}, Goal(objective))
+    made: set = set()
+    for step in plan.steps:
+        members = step.region.members
+        assert {b for b in step.part.inputs if isinstance(b, Buffer)} <= made
+        assert all(any(f in plan_reads(r) for r in members) for f in set(members) - {b.func for b in step.part.outputs})
+        made |= set(step.part.outputs)
+
+
+def plan_reads(f):
+    """What a Func reads, through what is inlined into it."""
+    found, todo = set(), [f]
+    while todo:
+        for d in todo.pop().definitions:
+            for n in ir.leaves(d.roots, "load"):
+                if isinstance(n.attr[0], Func) and n.attr[0] not in found:
+                    found.add(n.attr[0])
+                    todo.append(n.attr[0])
+    return found

@@ -29,3 +29,16 @@ def test_tensors_in_all_kinds_of_layouts_are_found_right(monkeypatch, tmp_path):
     m = next(m for m in MISTAKES if m.stage == "layout")
     found, _, text = looked_at(m, [IN_LAYOUTS])
     assert not found, text
+
+
+@pytest.mark.parametrize("sizes", [{"T": -3}, {}, {"T": 3, "U": 3}, {"T": 1.5}, "T", [3]])
+def test_wrong_sizes_are_refused(sizes):
+    @tw.kernel
+    def twice(x: tw.f32[T]):
+        return tw.ops.value(x) * 2.0
+
+    plan = tw.plan(twice, "toy", sizes={"T": 8})
+    for look in (plan.validate, plan.bisect, plan.account):
+        with pytest.raises(tw.ArgumentError) as e:
+            look(sizes)
+        assert e.value.code.startswith("argument.size-")
