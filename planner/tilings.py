@@ -18,9 +18,9 @@ import numpy as np
 
 from tilewright.hw import Dma, Machine, Memory
 from tilewright.lang.func import Func, InoutFunc
-from tilewright.lang.tensors import Tensor
+from tilewright.lang.tensors import Array, Tensor
 from tilewright.lang.values import Env
-from tilewright.planner.boxes import BLOCKS, Axis, Box, Reach, axes_of, reach
+from tilewright.planner.boxes import BLOCKS, Axis, Box, Reach, Read, axes_of, reach
 from tilewright.planner.budget import Budget
 from tilewright.planner.goal import Goal
 from tilewright.planner.pads import Members, Tiling, copies_of, levels
@@ -230,7 +230,15 @@ class Space:
         self.m, self.pad, self.computing, self.sizes = m, pad, computing, sizes
         self.reach: Reach = reach(m.pipeline, sizes, m.group, m.over)
         self.stored = tuple(f for f in self.reach.boxes if f.name in m.stored)
-        self.left = frozenset(self.reach.scattered)  # which elements are read, data say: they stay in main memory
+        # in main memory stays that of which data say which elements are read, and inputs of which any tile may need more
+        # than there is room for, from both ends for instance (`%` in an index)
+        large = {r.tensor for r in self.reach.reads if isinstance(r.tensor, Array) and self._unbounded(r) > pad.capacity}
+        self.left: frozenset[Tensor] = self.reach.scattered | large
+
+    def _unbounded(self, r: Read) -> int:
+        """The bytes that the smallest tile takes of what a definition reads."""
+        axes = zip(r.box, self.reach.extents[r.tensor], strict=True)
+        return math.prod(n for moved, n in axes if moved is None) * _bytes(r.tensor)
 
     def without(self, t: Tensor) -> Space:
         """The same with a tensor left in main memory."""

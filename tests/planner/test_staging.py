@@ -273,3 +273,22 @@ def test_boxes_of_scaled_indices_and_of_data():
     assert init.box[1] is None and int(init.box[0].count(widths)) == 5  # of 4 or 5 rows
     assert tuple(map(int, r.shape(update.tensor, update.box, widths))) == (8, 10)
     assert r.along == {0: 30, 1: 20, ("out", 0, "k"): 40}
+
+
+@pytest.mark.parametrize("border", [tw.wrap_around, tw.reflect, tw.reflect_interior], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("machine", ["toy", "snitch-cluster"])
+def test_inputs_that_tiles_read_from_both_ends_stay_in_main_memory(border, machine):
+    """A tile at a border needs the other one, too: no box of the input that is smaller than all of it has both."""
+    m, n = tw.sizes("m n")
+
+    @tw.kernel
+    def near(x: tw.f32[m, n]):
+        i, j = tw.vars("i j")
+        edge, out = border(x), tw.func("out")
+        out[i, j] = edge[i - 1, j] + edge[i + 1, j] + edge[i, j + 1]
+        return out[:m, :n]
+
+    plan = tw.plan(near, machine, sizes={"m": 300, "n": 300})
+    account = plan.account()
+    assert account.read[plan.machine.main.name] == 3 * 4 * 300 * 300
+    assert plan.validate({"m": 9, "n": 17}).ok
