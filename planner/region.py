@@ -57,8 +57,7 @@ def recosted(g: Graph, model: Model, region: Region) -> Region:
 
     Where the tile does not fit, it is thought to take what its members take one by one.
     """
-    shapes = _shapes(g, region.members)[0]
-    found = cost(shapes, model, region.tile)
+    found = _cost(g, model, region)
     if not found.possible:
         budget = Budget(model.goal)
         found = sum_of(best_region(g, model, (f,), budget).cost for f in region.members)
@@ -67,7 +66,18 @@ def recosted(g: Graph, model: Model, region: Region) -> Region:
 
 def fits(g: Graph, model: Model, region: Region) -> bool:
     """Whether what passes between the members of a region, a tile at a time, stays near at the sizes of this graph."""
-    return cost(_shapes(g, region.members)[0], model, region.tile).possible
+    return _cost(g, model, region).possible
+
+
+def _cost(g: Graph, model: Model, region: Region) -> Cost:
+    """What a region costs in a graph, in its tile."""
+    members = region.members
+    if all(any(r in members for r in g.readers(f)) for f in members[:-1]):
+        return cost(_shapes(g, members)[0], model, region.tile)
+    # results that do not need each other; their module imports this one
+    from tilewright.planner.siblings import cost_together
+
+    return cost_together(g, model, region)
 
 
 def _shapes(g: Graph, members: tuple[Func, ...]) -> tuple[Shapes, dict[Tensor, Runs], Group | None]:

@@ -92,6 +92,24 @@ def _pair(g: Graph, model: Model, a: Region, b: Region, t: Tensor) -> Region | N
     return best
 
 
+def cost_together(g: Graph, model: Model, region: Region) -> Cost:
+    """What such a region costs in a graph of whatever sizes; never, if its strips do not stay near."""
+    ((axis, width),) = region.tile.cuts
+    results = region.members
+    costs = [
+        cost(Shapes.of(g, (f,), {f: {a: Met(a) for a in g.free(f)}, **g.sources(f)}, None), model,  # type: ignore[arg-type]
+             Tile(((region.runs[f][axis].axis, width),)))
+        for f in results
+    ]  # fmt: skip
+    shared = set(g.sources(results[0])).intersection(*map(g.sources, results[1:]))
+    t = max(shared, key=lambda t: (g.read(t), t.name), default=None)
+    if t is None:
+        return sum_of(costs)
+    total = _shared(g, model, t, costs)
+    near = total.near + g.read(t) * min(1.0, width / max(1, g.extents(region.root)[axis]))
+    return replace(total, near=near) if near <= model.near.capacity else Cost.never()
+
+
 def _joined(a: Region, b: Region, axis_a: int, axis_b: int, width: int, both: Cost) -> Region:
     """`a` within the strips of `b`: what runs with the axis of the one runs with that of the other."""
     runs = {t: {axis_b: m[axis_a]} if axis_a in m else {} for t, m in a.runs.items()} | dict(b.runs)
@@ -125,4 +143,4 @@ def _independent(g: Graph, regions: dict[Func, Region], pair: tuple[Func, Func])
     return True
 
 
-__all__ = ["join_siblings"]
+__all__ = ["cost_together", "join_siblings"]

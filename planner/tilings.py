@@ -232,7 +232,9 @@ class Space:
         self.stored = tuple(f for f in self.reach.boxes if f.name in m.stored)
         # in main memory stays that of which data say which elements are read, and inputs of which any tile may need more
         # than there is room for, from both ends for instance (`%` in an index)
-        large = {r.tensor for r in self.reach.reads if isinstance(r.tensor, Array) and self._unbounded(r) > pad.capacity}
+        large = {
+            r.tensor for r in self.reach.reads if isinstance(r.tensor, Array) and self._unbounded(r) > pad.capacity
+        }
         self.left: frozenset[Tensor] = self.reach.scattered | large
 
     def _unbounded(self, r: Read) -> int:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pytest
 
 import tilewright as tw
 from tilewright import ops
 from tilewright.hw import load_machine
+from tilewright.planner.goal import Goal
+from tilewright.planner.graph import make_graph
+from tilewright.planner.model import Model
 from tilewright.planner.plan import make_plan
 from tilewright.planner.program import Program
+from tilewright.planner.region import recosted
 
 M, N = tw.sizes("M N")
 RNG = np.random.default_rng(0)
 MACHINE = load_machine("skylake-sp")
+MODEL = Model(MACHINE, Goal())
 
 
 @tw.kernel
@@ -80,3 +88,18 @@ def test_axes_that_lie_otherwise():
         x = RNG.standard_normal((77, 130), dtype=np.float32)
         for got, wanted in zip(Program(plan)(x), kernel.reference(x), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [statistics, columns], ids=lambda k: k.__name__)
+def test_ranges_and_reports_know_what_results_take_together(kernel):
+    plan = tw.plan(kernel, MACHINE, sizes={"M": (1, 8192), "N": (8, 4096)})
+    assert all(p.ratio >= 1 and math.isfinite(p.cycles) for p in plan.valid_for.points)
+    large = planned(kernel, M=8192, N=4096)
+    for p in (plan, large):
+        assert p.diagnose() is not None
+        assert str(p) and p.to_json()
+    if kernel is statistics:
+        (step,) = large.steps
+        assert len(step.region.results) == 3
+        assert math.isclose(recosted(make_graph(large.pipeline, large.sizes, MODEL), MODEL, step.region).cycles,
+                            step.region.cycles, rel_tol=0.05)  # fmt: skip
