@@ -25,7 +25,8 @@ def regroup(g: Graph, model: Model, regions: dict[Func, Region], budget: Budget)
     for root in list(regions):
         _part(g, model, regions, root, budget)
     large = [f for f in regions if f not in g.results and g.works[f].bytes > model.near.capacity]
-    for f in sorted(large, key=lambda f: (-g.works[f].bytes, g.kept.index(f))):
+    number = {f: k for k, f in enumerate(g.kept)}
+    for f in sorted(large, key=lambda f: (-g.works[f].bytes, number[f])):
         if f in regions:
             _gather(g, model, regions, f, budget)
 
@@ -76,7 +77,8 @@ def _gather(g: Graph, model: Model, regions: dict[Func, Region], stored: Func, b
         if root not in gone:
             left[root] = tuple(f for f in rest if f not in gone)
     others = {root: r.members for root, r in regions.items() if root not in touched} | left
-    if not _sound(g, regions, [*others.values(), _in_order(g, inside)]):
+    moved = {f for root in touched for f in regions[root].members}
+    if not _sound(g, regions, [*others.values(), _in_order(g, inside)], moved):
         return
     found = {root: best_region(g, model, members, budget) for root, members in left.items()}
     whole = best_region(g, model, _in_order(g, inside), budget)
@@ -86,9 +88,10 @@ def _gather(g: Graph, model: Model, regions: dict[Func, Region], stored: Func, b
         free = f in regions and f not in touched and f not in g.results and not regions[f].siblings
         if free and g.readers(f) and set(g.readers(f)) <= set(whole.members):
             rest = {root: members for root, members in others.items() if root != f}
-            if not _sound(g, regions, [*rest.values(), _in_order(g, {*regions[f].members, *whole.members})]):
+            both = {*regions[f].members, *whole.members}
+            if not _sound(g, regions, [*rest.values(), _in_order(g, both)], both):
                 continue  # another region computes the readers as well
-            larger = best_region(g, model, _in_order(g, {*regions[f].members, *whole.members}), budget)
+            larger = best_region(g, model, _in_order(g, both), budget)
             apart = whole.cost.of(model) + regions[f].cost.of(model)
             if larger.cost.of(model) < GAIN * apart:
                 whole, others = larger, rest
@@ -106,15 +109,17 @@ def _needing(g: Graph, region: Region, f: Func) -> set[Func]:
     return set(g.readers(f)) if f is region.root else set(g.readers(f)) & set(region.members)
 
 
-def _sound(g: Graph, regions: Mapping[Func, Region], groups: Sequence[tuple[Func, ...]]) -> bool:
+def _sound(g: Graph, regions: Mapping[Func, Region], groups: Sequence[tuple[Func, ...]], moved: Iterable[Func]) -> bool:
     """Whether Funcs can be in regions like this: each reads what is in its own or what another one stores, and all that is
-    not stored is read where it is."""
+    not stored is read where it is. Looked at are those with Funcs that `moved`, or that read them."""
     siblings = {f for r in regions.values() for f in r.siblings}
     stored = siblings | {members[-1] for members in groups}
+    changed = {x for f in moved for x in (f, *g.readers(f))}
     return all(
         all(t in members or t in stored for t in _reads(g, members) if t in g.bodies)
         and all(f in siblings or any(r in members for r in g.readers(f)) for f in members[:-1])
         for members in groups
+        if not changed.isdisjoint(members)
     )
 
 
