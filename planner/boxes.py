@@ -149,6 +149,8 @@ class _Reach:
             self.extent(f)
             for d in f.definitions:
                 for t, box in self.read(d, boxes[f]).items():
+                    if isinstance(t, Func) and not isinstance(t, InoutFunc) and t not in self.spans:
+                        continue  # nothing of it is needed at these sizes
                     self.extent(t)
                     reads.append(Read(t, f, d.number, box))
                     if isinstance(t, Func) and t in self.spans:
@@ -161,6 +163,8 @@ class _Reach:
                 self.extents[t] = tuple(b - a for a, b in self.spans[t])
             elif isinstance(t, Table):
                 self.extents[t] = t.values.shape
+            elif isinstance(t, Func) and not isinstance(t, InoutFunc):
+                self.extents[t] = (0,) * t.rank  # nothing of it is needed at these sizes
             else:
                 array = t.inout if isinstance(t, InoutFunc) else t
                 assert isinstance(array, Array)

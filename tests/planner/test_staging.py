@@ -292,3 +292,47 @@ def test_inputs_that_tiles_read_from_both_ends_stay_in_main_memory(border, machi
     account = plan.account()
     assert account.read[plan.machine.main.name] == 3 * 4 * 300 * 300
     assert plan.validate({"m": 9, "n": 17}).ok
+
+
+@pytest.mark.parametrize("machine", ["toy", "snitch-cluster"])
+def test_funcs_of_which_nothing_is_needed_have_no_tiles(machine):
+    """Of no rows nothing is gathered: what the table would be made by has no region."""
+    m, n = tw.sizes("m n")
+
+    @tw.kernel
+    def rows(table: tw.f32[m, 8], which: tw.i64[n]):
+        i, j, k = tw.vars("i j k")
+        near, far, out = tw.func("near"), tw.func("far"), tw.func("out")
+        edge = tw.repeat_edge(table)
+        near[i, j] = tw.exp(edge[i, j]) + edge[i, j + 1]
+        far[k, j] = near[tw.clamp(which[k], 0, m - 1), j] * 2.0
+        out[k, j] = 0.0
+        out[k, j] += far[k, tw.rdom(r=8)] * 0.5
+        return out[:n, :8], near[:m, :8]
+
+    for sizes in ({"m": 40, "n": (0, 40)}, {"m": (1, 40), "n": 0}, {"m": 40, "n": 0}):
+        plan = tw.plan(rows, machine, sizes=sizes)
+        assert plan.account({"m": 7, "n": 0}).cycles is not None
+        assert plan.validate({"m": 7, "n": 5}).ok
+
+
+@pytest.mark.parametrize("machine", ["toy", "snitch-cluster"])
+def test_funcs_of_which_nothing_is_needed_are_no_inputs(machine):
+    """What is inlined has no copy that an engine could make."""
+    m, k = tw.sizes("m k")
+
+    @tw.kernel
+    def sums(x: tw.f32[k]):
+        i = tw.vars("i")
+        edge, first, second = tw.repeat_edge(x), tw.func("first"), tw.func("second")
+        first[i] = 0.0
+        first[i] += edge[tw.rdom(r=k)]
+        second[i] = 0.0
+        r, q = tw.rdom(r=m), tw.rdom(q=m)
+        second[i] += first[r] - edge[r]
+        second[i] = tw.maximum(second[i], first[q])
+        return second[:m]
+
+    plan = tw.plan(sums, machine, sizes={"m": 0, "k": 1000}, objective="memory")
+    assert plan.account().cycles is not None
+    assert plan.validate({"m": 5, "k": 9}).ok
