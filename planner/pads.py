@@ -251,7 +251,7 @@ class _Writer:
 
     def put(self, f: str, places: Mapping[str, Axis | None]) -> None:
         if f != self.m.stored[-1]:
-            at = places[f]
+            at = places.get(f)  # of what is not needed at all at these sizes there is none
             if at is None:
                 self.s[f].compute_root()
             else:
