@@ -209,7 +209,9 @@ class _Writer:
         return int(self.r.shape(source.tensor, source.box, widths)[-1])
 
     def sizes_of(self, name: str) -> tuple[int, ...]:
-        f = next(f for f in self.r.boxes if f.name == name)
+        f = next((f for f in self.r.boxes if f.name == name), None)
+        if f is None:  # nothing of it is needed at these sizes
+            return (0,) * self.m.pipeline.func(name).rank
         widths = {a: self.t.width(a, n) for a, n in self.r.along.items()}
         return tuple(map(int, self.r.shape(f, self.r.boxes[f], widths)))
 
