@@ -22,7 +22,7 @@ from tilewright.lang.func import Func
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.tensors import Array, Tensor
 from tilewright.lang.values import index_values
-from tilewright.planner.cost import BLOCKS
+from tilewright.planner.cost import BLOCKS, Tile
 from tilewright.planner.cut import Part
 from tilewright.planner.graph import Graph
 from tilewright.planner.model import Model
@@ -41,6 +41,7 @@ _FAR = 16.0  # ... and the first time it is read, where no cache holds the tenso
 _STREAMS = (
     4.0  # cycles a vector, the first time, of rows that are read side by side, where no cache holds all that is read
 )
+_LONGEST = 4096  # elements in a row after which it does not matter how many more there are
 _SHARED = 0.7  # cycles an element of rows that share a set of the cache
 _PAGE = 4096  # bytes
 _WAYS = 8  # lines of the innermost cache that may be a multiple of a page apart
@@ -184,11 +185,12 @@ class _Reader:
 
     def _repeats(self, f: Func) -> int:
         """How often a member is computed, in whole."""
-        return self._times(self.region.runs[f])
+        return self._times(self.region.runs[f], self.region.depths.get(f))
 
-    def _times(self, runs: Iterable[int]) -> int:
-        tile, extents = self.region.tile, self.g.works[self.region.root].extents
-        return math.prod(n for a, n in tile.parts(extents).items() if a not in runs and a != BLOCKS)
+    def _times(self, runs: Iterable[int], depth: int | None = None) -> int:
+        """How often what runs so is gone through in loops around tiles, of which so many are around it (None: all)."""
+        around, extents = Tile(self.region.tile.cuts[:depth]), self.g.works[self.region.root].extents
+        return math.prod(n for a, n in around.parts(extents).items() if a not in runs and a != BLOCKS)
 
     def _points(self, name: str, body: Body) -> float:
         """How often a definition is evaluated. What a directive made (partial results) stands for a member's reduction."""
@@ -292,8 +294,8 @@ class _Reader:
         reused = math.prod(loops.extents[n] for n in self._unrolled(loops) if not _varies(indices, loops.over[n]))
         count = points / reused
         whole = shape[step.index(1)] if step is not None and 1 in step else 1
-        run = _run(m, shape, step, min(whole, 4096)) if step is not None else 0
-        if run < min(lanes, whole) or (run < whole and not self._aligned(name, v, run, tile)):
+        run = _run(m, shape, step, min(whole, _LONGEST)) if step is not None else 0
+        if run < min(lanes, whole) or (run < min(whole, _LONGEST) and not self._aligned(name, v, run, tile)):
             turned = any(self._contiguous(own, indices, loops, n) for n in self._unrolled(loops))
             self._add(own, count * (_TURNED if turned else _GATHER))
             return

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.codegen.runtime.processors import default_threads
+from tilewright.lang.errors import user_location
 from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.tensors import Array
 from tilewright.planner.again import recomputed
@@ -227,7 +228,7 @@ def _too_large(g: Graph, x: _Problem, order: Order, model: Model) -> PlanError:
     return PlanError(
         f"{main.name} of {model.machine.name} holds {main.capacity:,} B: {g.pipeline.name} takes {inputs + order.peak:,} B,"
         f" {inputs:,} B of inputs and, while {order.tasks[at.when].name} runs, {listed}{more}",
-        code="plan.capacity",
+        code="plan.capacity", where=user_location(),
         hint="no order takes less and nothing is left to compute again: smaller sizes, or a machine with more memory",
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ BUILD_FILES = ("pyproject.toml", "setup.py", "LICENSE", "README.md")
 FOLDERS = {"api": "tilewright"} | {
     room: f"tilewright.{room}" for room in ("lang", "hw", "schedule", "codegen", "planner", "autotune")
 }
-DATA = (".toml", ".lark", ".typed", ".tw", ".json", ".h")
+DATA = (".toml", ".lark", ".typed", ".tw", ".json", ".h", ".js", ".css")
 
 PROBE = """
 import importlib, json, sys

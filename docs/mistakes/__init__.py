@@ -66,7 +66,7 @@ def mistaken(code: str) -> Callable[[Callable[[], object]], Callable[[], object]
 
 def call_examples() -> list[Example]:
     """The examples of calls, and of what is made beside them, in the order of the document."""
-    from . import calls  # noqa: F401  (they register themselves)
+    from . import calls, plans  # noqa: F401  (they register themselves)
 
     return CALLS
 
