@@ -114,7 +114,8 @@ class Cost:
         if model.goal.objective == "traffic":
             return self.bytes / main + _ASIDE * self.cycles
         if model.goal.objective == "memory":
-            return (self.stored + self.near) / main + _ASIDE * self.cycles
+            near = 0.0 if model.staged else self.near  # a scratchpad is there to be filled
+            return (self.stored + near) / main + _ASIDE * self.cycles
         return self.cycles
 
 

@@ -49,9 +49,8 @@ class Estimate:
     holds: Mapping[str, int]
 
     def rank(self, goal: Goal) -> tuple[float, ...]:
-        """What a goal goes by, the least being best."""
-        keys = {"latency": (self.cycles, self.traffic), "traffic": (self.traffic, self.cycles)}
-        return keys.get(goal.objective, (float(self.peak), self.cycles))
+        """What a goal goes by, the least being best. Memory that is to be spared is main memory, not the scratchpad."""
+        return (self.traffic, self.cycles) if goal.objective == "traffic" else (self.cycles, self.traffic)
 
 
 def pad_of(machine: Machine) -> Memory | None:
@@ -306,7 +305,7 @@ class Space:
                 break
             for ring, f in zip((False, True), way.figures(widths), strict=True):
                 cycles, traffic, peak = (np.broadcast_to(x, number) for x in (f.cycles, f.traffic, f.peak))
-                keys = {"latency": (cycles, traffic), "traffic": (traffic, cycles)}.get(goal.objective, (peak, cycles))
+                keys = (traffic, cycles) if goal.objective == "traffic" else (cycles, traffic)
                 best = np.lexsort((keys[1], keys[0]))
                 for k in best[peak[best] <= self.pad.capacity][:most]:
                     own = {a: int(w[k]) for a, w in widths.items()}
