@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.lang.func import Func
@@ -14,7 +14,7 @@ from tilewright.planner.meeting import Met
 from tilewright.planner.model import Level, Model
 
 LAUNCH = 2000.0  # cycles that a region takes besides its work: a call, threads that start, caches that warm up
-_START = 50.0  # cycles that a member takes for each tile besides its work: loops that begin and end
+_START = 20.0  # cycles that a member takes for each tile besides its work: loops that begin and end
 _ROW = 25.0  # cycles that a row (along the last axis) takes besides its work: its first and last vectors
 _ASIDE = 1e-3  # what cycles count beside bytes, where a plan is for bytes
 
@@ -190,9 +190,7 @@ def _total(
     if kept > near.capacity and (s.members > 1 or not tile.whole):
         return Cost.never()
     stays = sum(t.bytes * p for t, p in zip(s.tensors, parts, strict=True)) <= near.capacity
-    # what members pass on is written and read at once, which the cache next to the innermost one takes half as fast
-    inner = model.levels[0]
-    between = inner if kept <= inner.capacity else replace(near, bandwidth=near.bandwidth / 2)
+    between = model.levels[0] if kept <= model.levels[0].capacity else near  # where members find what they pass on
     moving = moved = 0.0
 
     def count(size: float, level: Level) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,14 +21,23 @@ _KINDS = {64: "skylake-sp", 32: "generic-avx2"}  # bytes of a vector register ->
 
 def host_identity() -> str:
     """What `host_machine` goes by, without making it."""
-    return f"{HOST}: {processor_name()}, {host_registers()}, {data_caches(0)}, {default_threads()} threads"
+    memory = f"{default_threads()} threads, {main_memory()} B"
+    return f"{HOST}: {processor_name()}, {host_registers()}, {data_caches(0)}, {memory}"
+
+
+def main_memory() -> int | None:
+    """Bytes of this computer's memory, where the system says."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 @functools.cache
 def host_machine() -> Machine:
-    """One core of this computer. Sizes of its caches are what the system says; rates, bandwidths and the clock are those
-    of a machine with vectors of the same width, so that a plan is the same in every run. For measured ones give the file
-    that `tilewright machine probe` writes."""
+    """One core of this computer. Sizes of its caches and of its memory are what the system says; rates, bandwidths and the
+    clock are those of a machine with vectors of the same width, so that a plan is the same in every run. For measured ones
+    give the file that `tilewright machine probe` writes."""
     from tilewright.hw import load_machine
     from tilewright.hw.parts import Provenance
 
@@ -41,9 +51,11 @@ def host_machine() -> Machine:
             c = replace(c, size=here.size, line=here.line, ways=here.ways)
             provenance[f"cache.{c.name}.size"] = Provenance("/sys/devices/system/cpu", "published")
         caches.append(c)
+    memories = tuple(replace(m, capacity=main_memory()) if m.kind == "main" else m for m in like.memories)
+    provenance[f"memory.{like.main.name}.capacity"] = Provenance("sysconf", "published")
     return replace(
         like, name=HOST, about=f"One core of {processor_name()}, with the rates of {like.name}", caches=tuple(caches),
-        provenance=provenance,
+        memories=memories, provenance=provenance,
     )  # fmt: skip
 
 
