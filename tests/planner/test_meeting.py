@@ -17,7 +17,6 @@ from tilewright.planner.meeting import Met
 from tilewright.planner.model import Model
 from tilewright.planner.plan import make_plan
 from tilewright.planner.program import Program
-from tilewright.planner.regions import form_regions
 
 M, N = tw.sizes("M N")
 RNG = np.random.default_rng(0)
@@ -139,10 +138,9 @@ def twice(x: tw.f32[M, N]):
 
 
 def test_what_is_cheap_is_computed_where_it_is_needed():
-    g = make_graph(twice.pipeline(), {"M": 4096, "N": 4096}, MODEL)
-    regions = form_regions(g, MODEL)
-    assert all(r.root.name != "exp" for r in regions)
-    fast = Program(make_plan(twice.pipeline(), MACHINE, {"M": 4096, "N": 4096}))
+    plan = make_plan(twice.pipeline(), MACHINE, {"M": 4096, "N": 4096})
+    assert all(s.name != "exp" for s in plan.steps)
+    fast = Program(plan)
     x = RNG.standard_normal((130, 70), dtype=np.float32)
     np.testing.assert_allclose(fast(x), twice.reference(x), rtol=1e-4)
 
