@@ -60,7 +60,8 @@ def shape(d: Definition, single: set[Node], strict: bool = False) -> Shape:
     tiles = bare and not reads_itself_elsewhere and not isinstance(d.func, InoutFunc)
     others = [u for u in reversed(d.pure_vars) if u is not last and u not in single]
     reused = None if last is None else next((u for u in others if _reused(d, u, last)), None)
-    reads = any(n.attr[0] is not d.func for n in ir.leaves(d.values, "load"))  # else it counts points
+    # without loads but of itself it counts points
+    reads = any(n.attr[0] is not d.func or n.args != d.lhs for n in ir.leaves(d.values, "load"))
     if last is not None and (along > 0 or rvar is None or (reads and along >= _runs_along(d, rvar))):
         if not tiles:
             return Shape("plain", last)
