@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Definition, Func, InoutFunc, OutputSlice
+from tilewright.lang.func import Func, InoutFunc, OutputSlice
 from tilewright.lang.intervals import Interval
 from tilewright.lang.ir import Node, integer
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
 from tilewright.lang.regions import Box, required
-from tilewright.lang.symbols import Domain
 from tilewright.lang.tensors import Array, Table, Tensor
 from tilewright.lang.values import Env
+from tilewright.planner.rebuild import Rebuilder
 
 
 @dataclass(frozen=True)
@@ -66,25 +66,20 @@ def cut(whole: Pipeline, funcs: Iterable[Func], wanted: Sequence[Func]) -> Part:
     return _Cutter(whole, funcs).part(wanted)
 
 
-class _Cutter:
+class _Cutter(Rebuilder):
     """Rebuilds definitions over the tensors that stand for those of the whole."""
 
     def __init__(self, whole: Pipeline, funcs: Iterable[Func]):
+        super().__init__()
         self.whole, self.regions = whole, required(whole).funcs
         self.names: dict[str, str] = {}
         self.numbers: dict[str, int] = {}
         self.sources: dict[Source, Array | InoutFunc | ScalarParam] = {}  # parameters, in the order of their first use
-        self.memo: dict[Node, Node] = {}
-        self.rvars: dict[Node, Node] = {}
-        self.domains: dict[Domain, Domain] = {}
         self.funcs = {f: self._standing_for(f) for f in funcs}
 
     def part(self, wanted: Sequence[Func]) -> Part:
         for f, new in self.funcs.items():
-            if not isinstance(f, InoutFunc):
-                assert f.init is not None
-                new.init = self._definition(f.init, new)
-            new.updates.extend(self._definition(d, new) for d in f.updates)
+            self._define(f, new)
         results = [f for f in wanted if not isinstance(f, InoutFunc)]
         returned = tuple(map(self._whole_region, results))
         made = make_pipeline(
@@ -143,22 +138,6 @@ class _Cutter:
         return tuple(map(Interval, ends[::2], ends[1::2]))
 
     # Definitions ------------------------------------------------------------------------------------------------
-
-    def _definition(self, d: Definition, f: Func) -> Definition:
-        rdom = None if d.rdom is None else self._domain(d.rdom)
-        return Definition(f, d.number, self._moved(d.lhs), self._moved(d.values), rdom, d.location)
-
-    def _domain(self, old: Domain) -> Domain:
-        """A reduction domain rebuilt; several definitions may share one."""
-        if old not in self.domains:
-            ranges = {n: self._moved((a, b)) for n, (a, b) in old.ranges.items()}
-            made = self.domains[old] = Domain(ranges, old.location)  # type: ignore[arg-type]
-            self.rvars.update({old.rvar(n): made.rvar(n) for n in ranges})
-            made.predicates, made.frozen = self._moved(old.predicates), True
-        return self.domains[old]
-
-    def _moved(self, roots: tuple[Node, ...]) -> tuple[Node, ...]:
-        return ir.transform(roots, self._rebuilt, self.memo)
 
     def _rebuilt(self, n: Node, args: tuple[Node, ...]) -> Node:
         if n.op == "rvar":

@@ -12,7 +12,6 @@ shapes        fast at some sizes and slow at others
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +22,6 @@ from tilewright.lang.tensors import Array
 from tilewright.planner.cost import LAUNCH
 from tilewright.planner.goal import Goal
 from tilewright.planner.graph import make_graph
-from tilewright.planner.host import HOST
 from tilewright.planner.measure import measure
 from tilewright.planner.model import Model
 from tilewright.planner.plan import Plan, Step, make_plan
@@ -204,15 +202,8 @@ def _smaller(plan: Plan, goal: Goal) -> Plan:
 
 
 def _capacity(plan: Plan) -> float:
-    """The bytes of main memory: as the machine says, of this computer as the system does."""
-    if plan.machine.main.capacity is not None:
-        return plan.machine.main.capacity
-    if plan.machine.name != HOST:
-        return math.inf
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return math.inf
+    """The bytes of main memory."""
+    return math.inf if plan.machine.main.capacity is None else plan.machine.main.capacity
 
 
 # Values ------------------------------------------------------------------------------------------------------------

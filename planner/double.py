@@ -4,12 +4,12 @@ those of f32 are lost in a long chain."""
 from __future__ import annotations
 
 from tilewright.lang import ir, simplify
-from tilewright.lang.func import Definition, Func, InoutFunc, OutputSlice
+from tilewright.lang.func import Func, InoutFunc, OutputSlice
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Pipeline, ScalarParam, make_pipeline
-from tilewright.lang.symbols import Domain
 from tilewright.lang.tensors import Array, Table, Tensor
 from tilewright.lang.types import DType, f64
+from tilewright.planner.rebuild import Rebuilder
 
 _OPAQUE = ("bitcast", "call_extern", "stage")  # what has no other type
 
@@ -27,15 +27,13 @@ def _wide(t: DType) -> DType:
     return f64 if t.is_float else t
 
 
-class _Twin:
+class _Twin(Rebuilder):
     """Rebuilds a pipeline over wider tensors."""
 
     def __init__(self, p: Pipeline):
+        super().__init__()
         self.p = p
         self.tensors: dict[Tensor, Tensor] = {}
-        self.rvars: dict[Node, Node] = {}
-        self.domains: dict[Domain, Domain] = {}
-        self.memo: dict[Node, Node] = {}
 
     def pipeline(self) -> Pipeline:
         p = self.p
@@ -62,26 +60,6 @@ class _Twin:
             if o.component == 0
         )
         return make_pipeline(slices or None, params, p.name, p.location)
-
-    def _define(self, f: Func, made: Func) -> None:
-        if f.init is not None:
-            made.init = self._definition(f.init, made)
-        made.updates.extend(self._definition(d, made) for d in f.updates)
-
-    def _definition(self, d: Definition, f: Func) -> Definition:
-        rdom = None if d.rdom is None else self._domain(d.rdom)
-        return Definition(f, d.number, self._moved(d.lhs), self._moved(d.values), rdom, d.location)
-
-    def _domain(self, old: Domain) -> Domain:
-        if old not in self.domains:
-            ranges = {n: self._moved((a, b)) for n, (a, b) in old.ranges.items()}
-            made = self.domains[old] = Domain(ranges, old.location)  # type: ignore[arg-type]
-            self.rvars.update({old.rvar(n): made.rvar(n) for n in ranges})
-            made.predicates, made.frozen = self._moved(old.predicates), True
-        return self.domains[old]
-
-    def _moved(self, roots: tuple[Node, ...]) -> tuple[Node, ...]:
-        return ir.transform(roots, self._rebuilt, self.memo)
 
     def _rebuilt(self, n: Node, args: tuple[Node, ...]) -> Node:
         if n.op == "rvar":

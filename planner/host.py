@@ -21,11 +21,11 @@ _KINDS = {64: "skylake-sp", 32: "generic-avx2"}  # bytes of a vector register ->
 
 def host_identity() -> str:
     """What `host_machine` goes by, without making it."""
-    memory = f"{default_threads()} threads, {main_memory()} B"
+    memory = f"{default_threads()} threads, {_main_memory()} B"
     return f"{HOST}: {processor_name()}, {host_registers()}, {data_caches(0)}, {memory}"
 
 
-def main_memory() -> int | None:
+def _main_memory() -> int | None:
     """Bytes of this computer's memory, where the system says."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -51,7 +51,7 @@ def host_machine() -> Machine:
             c = replace(c, size=here.size, line=here.line, ways=here.ways)
             provenance[f"cache.{c.name}.size"] = Provenance("/sys/devices/system/cpu", "published")
         caches.append(c)
-    memories = tuple(replace(m, capacity=main_memory()) if m.kind == "main" else m for m in like.memories)
+    memories = tuple(replace(m, capacity=_main_memory()) if m.kind == "main" else m for m in like.memories)
     provenance[f"memory.{like.main.name}.capacity"] = Provenance("sysconf", "published")
     return replace(
         like, name=HOST, about=f"One core of {processor_name()}, with the rates of {like.name}", caches=tuple(caches),
