@@ -1,1 +1,1 @@
-"""Tuning: search spaces, search, measuring, records, shape buckets and dispatch will live here."""
+"""Tuning: spaces of schedules, search, measuring, records, shape buckets and dispatch."""
