@@ -1,0 +1,72 @@
+"""Spaces of schedules that are generated for any pipeline: structured choices over directives, by the form of definitions.
+
+A rule looks at a Func in the state that a draft is in and offers forms, each of which writes directives and may choose more
+(tile sizes, orders, places). Rules are asked in three passes: about the pipeline as a whole (one pass over blocks,
+a plan), then where each Func is computed, consumers first, then how its loops run, consumers first. The first choice is
+always to say nothing: what nobody writes has the default schedule, so that the all-usual point is the default schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.autotune.generate.draft import USUAL, Draft, Form, Rule, Setting
+from tilewright.autotune.generate.extents import Extents
+from tilewright.autotune.space import Choose
+from tilewright.codegen.data_caches import data_caches
+from tilewright.lang.pipeline import Pipeline
+from tilewright.schedule.default import complete
+from tilewright.schedule.default_places import place
+from tilewright.schedule.registers import Registers, host_registers
+from tilewright.schedule.schedule import Schedule
+
+_CACHES = (32 << 10, 1 << 20, 32 << 20)  # where the system does not say
+
+WHOLE: tuple[Rule, ...] = ()
+PLACES: tuple[Rule, ...] = ()
+LOOPS: tuple[Rule, ...] = ()
+
+
+class GeneratedSpace:
+    """Schedules of a pipeline at these sizes, by general rules; every one of them is complete.
+
+    `registers` are those of this processor where they are not given, `threads` how many a call may have. With
+    `order="fixed"` reductions combine as the default schedule has them. `machine` names a simulated machine.
+    """
+
+    name = "generated"
+
+    def __init__(
+        self, pipeline: Pipeline, sizes: Mapping[str, int], registers: Registers | None = None, threads: int = 1,
+        mode: str = "contract", order: str = "free", machine: object = None,
+    ):  # fmt: skip
+        self.pipeline = pipeline
+        self.machine = machine
+        caches = tuple(c.size for c in data_caches(0)) or _CACHES
+        self.at = Setting(
+            dict(sizes), registers or host_registers(), caches, threads, mode, order, Extents(pipeline, sizes)
+        )
+
+    def build(self, choose: Choose) -> Schedule:
+        s = Schedule(self.pipeline)
+        stages = s.state.stages
+        d = Draft(s, self.at, choose, list(stages))
+        _pass(d, "whole", ("",), WHOLE)
+        _pass(d, "place", tuple(reversed(s.state.order)), PLACES)
+        place(s, self.at.registers)
+        _pass(d, "form", tuple(reversed(s.state.order)), LOOPS)
+        return complete(s, self.at.mode, self.at.registers, also=[k for k in d.untouched if k in s.state.stages])
+
+
+def _pass(d: Draft, what: str, names: Sequence[str], rules: Sequence[Rule]) -> None:
+    """Choose a form for each of the Funcs that are named, the usual one or one that a rule offers."""
+    for name in names:
+        forms = {f.name: f for rule in rules for f in rule(d, name)}
+        if not forms:
+            continue
+        chosen = d.choose(f"{name}.{what}" if name else what, (USUAL, *forms))
+        if chosen != USUAL:
+            forms[str(chosen)].write(d)
+
+
+__all__ = ["USUAL", "Draft", "Form", "GeneratedSpace", "Rule", "Setting"]

@@ -1,0 +1,107 @@
+"""A schedule in the making: what rules of a generated space look at, and how they write and choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.autotune.generate.extents import Extents
+from tilewright.autotune.space import Choose, Dead, Value
+from tilewright.lang.func import Definition, Func
+from tilewright.lang.ir import Node
+from tilewright.schedule.build import Builder
+from tilewright.schedule.registers import Registers
+from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import Key, Stage
+
+USUAL = "usual"  # the form of what is left to the default schedule
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What schedules of a space are for: sizes (representative ones of a bucket), registers, bytes of the caches from the
+    first level on, threads, the mode of floats, and whether reductions may be reordered ("free") or not ("fixed")."""
+
+    sizes: Mapping[str, int]
+    registers: Registers
+    caches: tuple[int, ...]
+    threads: int
+    mode: str
+    order: str
+    extents: Extents
+
+    def cache(self, level: int) -> int:
+        """Bytes of a cache, of the last one where there are fewer."""
+        return self.caches[min(level, len(self.caches)) - 1]
+
+    @property
+    def reorders(self) -> bool:
+        """Whether directives may change how partial results of reductions combine."""
+        return self.order == "free" and self.mode != "strict"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to write a part of a schedule: a name, by which it is chosen, and what writes it."""
+
+    name: str
+    write: Callable[[Draft], None]
+
+
+# What may be written about a Func ("" for the pipeline as a whole) in the state at hand: none where a rule has nothing to say.
+Rule = Callable[["Draft", str], Sequence[Form]]
+
+
+@dataclass(eq=False)
+class Draft:
+    """A schedule in the making. Rules write directives on `s` and ask for what is open by `choose`."""
+
+    s: Schedule
+    at: Setting
+    ask: Choose
+    untouched: Collection[Key]  # stages as the algorithm has them, whose loops nobody has written
+    strips: dict[str, int] = field(default_factory=dict)  # loops over strips, and how many iterations each has
+
+    def choose(self, name: str, choices: Sequence[Value]) -> Value:
+        """One of `choices` (the first one is the usual one), each of which is offered once."""
+        return self.ask(name, tuple(dict.fromkeys(choices)))
+
+    def number(self, name: str, choices: Sequence[int]) -> int:
+        value = self.choose(name, choices)
+        if type(value) is not int:
+            raise Dead
+        return value
+
+    def flag(self, name: str, usual: bool = False) -> bool:
+        return bool(self.choose(name, (usual, not usual)))
+
+    # What there is --------------------------------------------------------------------------------------------
+
+    def func(self, name: str) -> Func:
+        return self.s.state.funcs[name].func
+
+    def stages(self, name: str) -> tuple[Stage, ...]:
+        return self.s.state.stages_of(name)
+
+    def free(self, name: str) -> bool:
+        """Whether nobody has written loops of a Func, and it has some (it is not inlined)."""
+        stages = self.stages(name)
+        inlined = self.s.state.funcs[name].compute.kind == "inline"
+        return bool(stages) and not inlined and all(x.key in self.untouched for x in stages)
+
+    def written(self, name: str) -> None:
+        """The loops of a Func are written: the default schedule leaves all of them as they are."""
+        self.untouched = [k for k in self.untouched if k[0] != name]
+
+    def extent(self, d: Definition, var: Node) -> int:
+        """About how many values a variable of a definition has (of its Func as a whole, at these sizes); at least 1."""
+        return self.at.extents.of(d, var)
+
+    def regions(self) -> Builder:
+        """Regions and ranges of the state at hand."""
+        b = Builder(self.s.state, "strict")
+        b.infer()
+        return b
+
+
+__all__ = ["USUAL", "Draft", "Form", "Rule", "Setting"]
