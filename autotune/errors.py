@@ -6,7 +6,7 @@ from tilewright.lang.errors import TilewrightError
 
 
 class TuneError(TilewrightError):
-    """Something that can't be tuned, or not so: wrong sizes or options, an extra that is missing, no worker to measure in."""
+    """What can't be tuned, or not so: wrong sizes or options, an extra that is missing, no worker to measure in."""
 
     default_code = "tune"
 
