@@ -48,7 +48,7 @@ class Form:
     write: Callable[[Draft], None]
 
 
-# What may be written about a Func ("" for the pipeline as a whole) in the state at hand: none where a rule has nothing to say.
+# What may be written about a Func ("" for the pipeline as a whole) in the state at hand: none where there is nothing to say.
 Rule = Callable[["Draft", str], Sequence[Form]]
 
 
