@@ -59,7 +59,7 @@ def shape(d: Definition, single: set[Node], strict: bool = False) -> Shape:
     reads_itself_elsewhere = any(n.attr[0] is d.func and n.args != d.lhs for n in ir.leaves(d.roots, "load"))
     tiles = bare and not reads_itself_elsewhere and not isinstance(d.func, InoutFunc)
     others = [u for u in reversed(d.pure_vars) if u is not last and u not in single]
-    reused = None if last is None else next((u for u in others if _reused(d, u, last)), None)
+    reused = None if last is None else next((u for u in others if is_reused(d, u, last)), None)
     # without loads but of itself it counts points
     reads = any(n.attr[0] is not d.func or n.args != d.lhs for n in ir.leaves(d.values, "load"))
     if last is not None and (along > 0 or rvar is None or (reads and along >= _runs_along(d, rvar))):
@@ -68,7 +68,7 @@ def shape(d: Definition, single: set[Node], strict: bool = False) -> Shape:
         if reused is None and _read_once(d, last, single) and not d.predicates:
             return Shape("rows", last)
         return Shape("tile", last, reused)
-    if last is not None and tiles and reused is not None and _reused(d, last) and _across(d, last) is not None:
+    if last is not None and tiles and reused is not None and is_reused(d, last) and _across(d, last) is not None:
         return Shape("tile", last, reused)
     lanes = rvar is not None and not algebra.own_elements(d, rvar) and not strict and _by_index(d)
     return Shape("lanes" if lanes and algebra.match(d) is not None else "scalar")
@@ -273,7 +273,7 @@ def _around_others(
         apply(s, "unroll", address, (order[-2],))
         apply(s, "vectorize", address, (order[-1],))
         return
-    apply(s, "vectorize", address, (last,), by=_lanes_of(d, registers))
+    apply(s, "vectorize", address, (last,), by=lanes_of(d, registers))
 
 
 def _bytes(d: Definition, vector: Node | None = None) -> int:
@@ -289,7 +289,7 @@ def _bytes(d: Definition, vector: Node | None = None) -> int:
     return max(t.bytes for t in (*made, *d.func.dtypes))
 
 
-def _lanes_of(d: Definition, registers: Registers) -> int:
+def lanes_of(d: Definition, registers: Registers) -> int:
     """Elements of a vector along the last axis."""
     last = d.lhs[-1] if d.lhs and d.lhs[-1].op == "var" else None
     return max(4, registers.width // _bytes(d, last))
@@ -302,7 +302,7 @@ def _pure(s: Schedule, address: str, d: Definition, threads: Threads, registers:
     last = d.lhs[-1].attr if d.lhs[-1].op == "var" else None
     if threads.at_root and last is not None and loops == [last]:
         apply(s, "parallel", address, (last,), by=_CHUNK)
-        apply(s, "vectorize", address, (f"{last}_p",), by=_lanes_of(d, registers))
+        apply(s, "vectorize", address, (f"{last}_p",), by=lanes_of(d, registers))
         return
     others = [v for v in d.pure_vars if v.attr != last]
     served = others[-1] if last is not None and len(others) > 1 and _serving(d, others[-1], d.lhs[-1]) else None
@@ -310,11 +310,11 @@ def _pure(s: Schedule, address: str, d: Definition, threads: Threads, registers:
     if last is None:
         return
     if served is None or served in threads.single:
-        apply(s, "vectorize", address, (last,), by=_lanes_of(d, registers))
+        apply(s, "vectorize", address, (last,), by=lanes_of(d, registers))
         return
     u = served.attr
     apply(s, "split", address, (u,), results=(f"{u}_o", f"{u}_t"), by=_TOGETHER)
-    apply(s, "split", address, (last,), results=(last, f"{last}_v"), by=_lanes_of(d, registers))
+    apply(s, "split", address, (last,), results=(last, f"{last}_v"), by=lanes_of(d, registers))
     apply(s, "reorder", address, (f"{u}_o", last, f"{u}_t", f"{last}_v"))
     apply(s, "unroll", address, (f"{u}_t",))
     apply(s, "vectorize", address, (f"{last}_v",))
@@ -374,7 +374,7 @@ def _runs_along(d: Definition, var: Node) -> int:
     return score
 
 
-def _reused(d: Definition, var: Node, vector: Node | None = None) -> bool:
+def is_reused(d: Definition, var: Node, vector: Node | None = None) -> bool:
     """Whether some operand (of those that vary along `vector`) does not depend on a variable: what is loaded of it serves
     several of its points."""
     loads = [n for n in ir.leaves(d.values, "load") if n.attr[0] is not d.func]
@@ -408,7 +408,7 @@ def _plain(s: Schedule, address: str, d: Definition, form: Shape, threads: Threa
     order = [*threads.ordered(others), *(d.rdom.ranges if d.rdom is not None else ()), form.vector.attr]
     if len(order) > 1:
         apply(s, "reorder", address, tuple(order))
-    apply(s, "vectorize", address, (form.vector.attr,), by=_lanes_of(d, registers))
+    apply(s, "vectorize", address, (form.vector.attr,), by=lanes_of(d, registers))
 
 
 def _tile(
@@ -416,7 +416,7 @@ def _tile(
 ) -> None:
     """Vectors along a pure axis; a register tile where operands are reused along another one, packed if they lie across."""
     assert form.vector is not None and d.rdom is not None
-    lanes, vectors = _lanes_of(d, registers), _VECTORS if form.reused is not None else _ALONE
+    lanes, vectors = lanes_of(d, registers), _VECTORS if form.reused is not None else _ALONE
     v, rows = form.vector.attr, form.reused
     others = [x for x in d.pure_vars if x is not form.vector]
     apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * vectors)
@@ -444,7 +444,7 @@ def _columns(d: Definition, axis: Node | None, b: Builder, registers: Registers)
     """Whether a product of rows that are read once goes column by column: where few of them are all there are, or what is
     read lies in panels."""
     assert axis is not None
-    return _reused(d, axis) and (_few(d, axis, b, registers) or _in_panels(d, axis, b.state))
+    return is_reused(d, axis) and (_few(d, axis, b, registers) or _in_panels(d, axis, b.state))
 
 
 def _in_panels(d: Definition, axis: Node, state: State) -> bool:
@@ -463,7 +463,7 @@ def _few(d: Definition, axis: Node, b: Builder, registers: Registers) -> bool:
     built = b.funcs.get(d.func.name)
     region = None if built is None else built.region[b.bodies[(d.func.name, d.number)].lhs.index(axis)]
     known = constant_extent(region) if region is not None and region.bounded else None
-    return known is not None and known <= _ALONE * _lanes_of(d, registers)
+    return known is not None and known <= _ALONE * lanes_of(d, registers)
 
 
 def _hold(s: Schedule, f: Func, at: str) -> None:
@@ -483,7 +483,7 @@ def strip_of(d: Definition, form: Shape, axis: Node, registers: Registers) -> in
         return _STRIP
     if form.vector is not axis:
         return 4 * tile_rows(registers)
-    return _lanes_of(d, registers) * (4 * _VECTORS if form.kind == "tile" else 1)
+    return lanes_of(d, registers) * (4 * _VECTORS if form.kind == "tile" else 1)
 
 
 def tile_rows(registers: Registers) -> int:
@@ -524,12 +524,12 @@ def _rows(
     Sums of floats are in blocks of rows, whose partial sums combine pairwise.
     """
     assert form.vector is not None and d.rdom is not None
-    v, lanes = form.vector.attr, _lanes_of(d, registers)
+    v, lanes = form.vector.attr, lanes_of(d, registers)
     reductions = list(d.rdom.ranges)
     k = reductions[-1]
     outer = list(threads.ordered([x.attr for x in d.pure_vars if x is not form.vector]))
     found = algebra.match(d)
-    product = _reused(d, form.vector)  # with something that is the same for a whole row
+    product = is_reused(d, form.vector)  # with something that is the same for a whole row
     if found is not None and found.operator == "add" and not found.exact and not product and not keeps_order:
         apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_ROWS)
         reductions[-1] = f"{k}_i"
