@@ -11,4 +11,14 @@ class TuneError(TilewrightError):
     default_code = "tune"
 
 
-__all__ = ["TuneError"]
+class RecordError(TilewrightError):
+    """A record, a database or a file of schedules that can't be used."""
+
+    default_code = "records"
+
+
+class RecordsWarning(UserWarning):
+    """The database of records was damaged or can't be written; what happened to the records is said."""
+
+
+__all__ = ["RecordError", "RecordsWarning", "TuneError"]
