@@ -23,21 +23,9 @@ from tilewright.schedule.transposes import crossing_axis
 
 def place(s: Schedule, registers: Registers) -> None:
     """Producers first: what is cheap is inlined. Consumers first: the others are computed where they are needed."""
-    kept: list[str] = []
-    costs: dict[str, int] = {}
+    kept, _ = in_memory_by_default(s)
     strips: dict[str, int] = {}  # loops over strips that were made here, and their widths
     uses = _uses(s.state)
-    views = in_memory(s.state)
-    for name in s.state.order:
-        fs = s.state.funcs[name]
-        f = fs.func
-        touched = fs.placed or any(x.scheduled for x in s.state.stages_of(name))
-        if touched or name in s.state.outputs or not uses.get(f):
-            continue
-        if not f.updates and name not in views and _worth_inlining(f, uses[f], costs):
-            costs[name] = cost(f, costs)
-        else:
-            kept.append(name)
     # what is not decided yet is at the root here: inlined into each other, they would grow without end
     ahead = s.copy()
     for name in kept:
@@ -67,6 +55,26 @@ def place(s: Schedule, registers: Registers) -> None:
         else:
             with suppress(ScheduleError):  # a prefetch may ask for what it reads where it is used: it stays there
                 apply(s, "compute_root", "", (name,))
+
+
+def in_memory_by_default(s: Schedule) -> tuple[list[str], dict[str, int]]:
+    """The Funcs, producers first, whose place is open and that are not inlined; and those that are, with what an element
+    of each costs."""
+    kept: list[str] = []
+    costs: dict[str, int] = {}
+    uses = _uses(s.state)
+    views = in_memory(s.state)
+    for name in s.state.order:
+        fs = s.state.funcs[name]
+        f = fs.func
+        touched = fs.placed or any(x.scheduled for x in s.state.stages_of(name))
+        if touched or name in s.state.outputs or not uses.get(f):
+            continue
+        if not f.updates and name not in views and _worth_inlining(f, uses[f], costs):
+            costs[name] = cost(f, costs)
+        else:
+            kept.append(name)
+    return kept, costs
 
 
 def _strip(state: State, f: Func, axis: int, registers: Registers) -> int:
