@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.autotune.generate.draft import USUAL, Draft, Form, Rule, Setting
 from tilewright.autotune.generate.extents import Extents
+from tilewright.autotune.generate.products import tile_forms
 from tilewright.autotune.space import Choose
 from tilewright.codegen.data_caches import data_caches
 from tilewright.lang.pipeline import Pipeline
@@ -24,7 +25,7 @@ _CACHES = (32 << 10, 1 << 20, 32 << 20)  # where the system does not say
 
 WHOLE: tuple[Rule, ...] = ()
 PLACES: tuple[Rule, ...] = ()
-LOOPS: tuple[Rule, ...] = ()
+LOOPS: tuple[Rule, ...] = (tile_forms,)
 
 
 class GeneratedSpace:

@@ -10,6 +10,7 @@ from tilewright.autotune.space import Choose, Dead, Value
 from tilewright.lang.func import Definition, Func
 from tilewright.lang.ir import Node
 from tilewright.schedule.build import Builder
+from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.registers import Registers
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import Key, Stage
@@ -61,10 +62,21 @@ class Draft:
     ask: Choose
     untouched: Collection[Key]  # stages as the algorithm has them, whose loops nobody has written
     strips: dict[str, int] = field(default_factory=dict)  # loops over strips, and how many iterations each has
+    alike: dict[str, str] = field(default_factory=dict)  # Funcs that are treated like another one, by name
+    made: dict[str, Value] = field(default_factory=dict)  # choices so far
 
     def choose(self, name: str, choices: Sequence[Value]) -> Value:
-        """One of `choices` (the first one is the usual one), each of which is offered once."""
-        return self.ask(name, tuple(dict.fromkeys(choices)))
+        """One of `choices` (the first one is the usual one), each of which is offered once.
+
+        Names start with that of a Func. Of Funcs that are alike only the first one is asked about: the others do the
+        same as far as they can.
+        """
+        func, dot, what = name.partition(".")
+        name = f"{self.alike.get(func, func)}{dot}{what}"
+        if name not in self.made:
+            self.made[name] = self.ask(name, tuple(dict.fromkeys(choices)))
+        value = self.made[name]
+        return value if value in choices else choices[0]
 
     def number(self, name: str, choices: Sequence[int]) -> int:
         value = self.choose(name, choices)
@@ -89,9 +101,29 @@ class Draft:
         inlined = self.s.state.funcs[name].compute.kind == "inline"
         return bool(stages) and not inlined and all(x.key in self.untouched for x in stages)
 
-    def written(self, name: str) -> None:
-        """The loops of a Func are written: the default schedule leaves all of them as they are."""
-        self.untouched = [k for k in self.untouched if k[0] != name]
+    def written(self, *keys: Key) -> None:
+        """The loops of stages are written: the default schedule leaves them as they are."""
+        self.untouched = [k for k in self.untouched if k not in keys]
+
+    def local(self, name: str, d: Definition, var: Node) -> int:
+        """About how far an axis of a Func runs where it is computed in the state at hand; at least 1."""
+        built = self.regions().funcs.get(name)
+        region = None if built is None else built.region[d.lhs.index(var)]
+        if region is None or not region.bounded:
+            return self.extent(d, var)
+        known = constant_extent(region)
+        return self.extent(d, var) if known is None else max(1, min(known, self.extent(d, var)))
+
+    def wrote(self, key: Key) -> None:
+        """The loops of one stage are written."""
+        self.untouched = [k for k in self.untouched if k != key]
+
+    def tail(self, name: str, ask: bool = True) -> str:
+        """How rows of a Func that is computed for others end: in whole vectors where nothing is read that may not be there
+        (that is a choice, or with `ask` False so wherever it can be)."""
+        if name in self.s.state.outputs or not self.at.extents.rounds(name):
+            return "guard"
+        return str(self.choose(f"{name}.tail", ("round_up", "guard"))) if ask else "round_up"
 
     def extent(self, d: Definition, var: Node) -> int:
         """About how many values a variable of a definition has (of its Func as a whole, at these sizes); at least 1."""

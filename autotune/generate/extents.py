@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from tilewright.lang import ir
 from tilewright.lang.errors import TilewrightError
 from tilewright.lang.func import Definition
 from tilewright.lang.ir import Node
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.values import index_value
 from tilewright.schedule.build import Builder
+from tilewright.schedule.padding import requirements
 from tilewright.schedule.schedule import Schedule
 
 UNKNOWN = 256  # where data say how far
@@ -29,6 +31,7 @@ class Extents:
         b = Builder(s.state, "strict")
         with suppress(TilewrightError):
             b.infer()
+        self._whole, self._rounds = s, dict[str, bool]()
         for name, built in b.funcs.items():
             self.axes[name] = tuple(self._length(r.lo, r.hi) + 1 for r in built.region)
 
@@ -39,6 +42,26 @@ class Extents:
             return max(0, index_value(hi, self.sizes) - index_value(lo, self.sizes))
         except (TilewrightError, KeyError, TypeError):
             return UNKNOWN - 1
+
+    def rounds(self, name: str) -> bool:
+        """Whether rows of a Func may be computed in whole vectors: no input is read outside of where it is, whatever its size."""
+        if name not in self._rounds:
+            self._rounds[name] = self._may_round(name)
+        return self._rounds[name]
+
+    def _may_round(self, name: str) -> bool:
+        trial = self._whole.copy()
+        f = trial.state.funcs[name].func
+        if f.updates or not f.args:
+            return False
+        x = f.args[-1].attr
+        try:
+            trial[name].split(x, f"{x}_outer", f"{x}_inner", 64, tail="round_up")
+            b = Builder(trial.state, "strict")
+            b.infer()
+            return not any(c is not ir.TRUE for c, _ in requirements(b.state, b.bodies, b.funcs, b.sizes))
+        except TilewrightError:
+            return False
 
     def of(self, d: Definition, var: Node) -> int:
         """About how many values a variable of a definition has, at least 1."""

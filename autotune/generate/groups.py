@@ -1,0 +1,211 @@
+"""Where Funcs are computed: groups of Funcs around loops of one of them, the head.
+
+Consumers first: the loops of a head (an output, or what is computed as a whole) are written before it is decided in which
+of them those that it reads are computed: in a strip, a tile or a row of it, kept from row to row (a sliding window) or
+in registers. Of long pipelines the same is chosen for all Funcs of one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from tilewright.autotune.generate.draft import Draft, Form
+from tilewright.autotune.generate.pure import in_registers, is_pure, overlaps, strips
+from tilewright.lang.errors import ScheduleError, TilewrightError
+from tilewright.lang.func import Definition
+from tilewright.lang.ir import Node
+from tilewright.schedule.default_loops import apply, cost, shape
+from tilewright.schedule.default_places import in_memory_by_default
+from tilewright.schedule.online import between
+from tilewright.schedule.ranges import constant_extent
+from tilewright.schedule.sites import legal_sites
+
+FEW = 6  # Funcs about each of which it is decided alone
+_COSTLY = 40  # operations of an element that is never computed anew for each of its uses
+_INLINE = ("usual", "none", "8", "16")  # of many Funcs: up to how many operations
+_DEPTHS = (0, 1, 2, 4, 8)  # of many Funcs: stages of a group (0: as many as there are)
+_KEPT = 1024  # bytes of a buffer that is worth being allocated once for a whole strip
+_REGISTERS = 1  # times all registers: the most that is held in them
+
+
+def grouped(d: Draft, name: str) -> Sequence[Form]:
+    """Rule: all places at once, by groups."""
+    if name or any(between(d.s.state, n) is not None for n in d.s.state.order):
+        return ()
+    kept, costs = in_memory_by_default(d.s)
+    if not kept and not any(costs.values()):
+        return ()
+    return (Form("groups", _Groups(d).write),)
+
+
+class _Groups:
+    """One choice of places. `levels`: loops of heads by what an iteration of them is; `windows`: Funcs of which rows are
+    kept, and the axis of the rows."""
+
+    def __init__(self, d: Draft):
+        self.d = d
+        self.levels: dict[str, dict[str, str]] = {}
+        self.windows: dict[str, int] = {}
+        self.many = False
+        self.depth: dict[str, int] = {}
+        self.apart = 0
+
+    def write(self, d: Draft) -> None:
+        self.d = d
+        stored = self._inlined()
+        self.many = len(stored) > FEW
+        if self.many:
+            self.apart = d.number("groups.stages", _DEPTHS)
+            d.alike = self._alike([*d.s.state.outputs, *reversed(stored)])
+        for name in reversed(d.s.state.order):
+            if name in d.s.state.outputs:
+                self.depth[name] = 0
+                self._head(name)
+            elif name in stored:
+                readers = [self.depth.get(k.key[0], 0) for k in d.s.state.consumers(d.func(name))]
+                self.depth[name] = 1 + max(readers, default=0)
+                self._place(name)
+        self._fold()
+
+    # Inlined --------------------------------------------------------------------------------------------------
+
+    def _inlined(self) -> list[str]:
+        """Decide what is inlined; the others, producers first."""
+        d = self.d
+        kept, costs = in_memory_by_default(d.s)
+        pure = [n for n in kept if not d.func(n).updates and is_pure(d, n) and cost(d.func(n), costs) <= _COSTLY]
+        cheap = [n for n, c in costs.items() if c > 0]
+        stored = set(kept)
+        if len(pure) + len(cheap) > FEW:
+            most = d.choose("groups.inline", _INLINE)
+            for n in (*pure, *cheap) if most != "usual" else ():
+                inline = most != "none" and cost(d.func(n), costs) <= int(most)
+                stored = stored - {n} if inline else stored | {n}
+        else:
+            for n in (*pure, *cheap):
+                usual = n in cheap
+                if d.flag(f"{n}.inline", usual) != usual:
+                    stored ^= {n}
+        for n in pure:
+            if n not in stored:
+                apply(d.s, "compute_inline", "", (n,))
+        return [n for n in d.s.state.order if n in stored]
+
+    def _alike(self, names: Sequence[str]) -> dict[str, str]:
+        """For each Func the first one whose last definition has the same form."""
+        first: dict[tuple, str] = {}
+        found: dict[str, str] = {}
+        for n in names:
+            f = self.d.func(n).definitions[-1]
+            found[n] = first.setdefault((shape(f, set()).kind, len(f.lhs), n in self.d.s.state.outputs), n)
+        return found
+
+    # Places ---------------------------------------------------------------------------------------------------
+
+    def _place(self, name: str) -> None:
+        d = self.d
+        sites = self._sites(name)
+        if sites and (self.depth[name] % self.apart if self.apart else self.many or not d.flag(f"{name}.root")):
+            chosen = str(d.choose(f"{name}.at", [*sites]))
+            with suppress(ScheduleError):
+                self._put(name, chosen, sites)
+                return
+        apply(d.s, "compute_root", "", (name,))
+        self._head(name)
+
+    def _head(self, name: str) -> None:
+        """Write the loops of a Func at the root, so that others can be computed in them."""
+        d = self.d
+        if is_pure(d, name):
+            self.levels[name] = strips(d, name)
+        else:
+            d.form(name)
+            stage = d.stages(name)[-1]
+            at = d.s.state.address(stage.key)
+            self.levels[name] = {x.name: f"{at}.{x.name}" for x in stage.loops[:3] if not x.reduction}
+
+    def _sites(self, name: str) -> dict[str, str]:
+        """The loops in which a Func can be computed, by what an iteration of them is."""
+        d, f = self.d, self.d.func(name)
+        legal = legal_sites(d.s.state, f)
+        head = legal[0].split(".")[0] if legal else ""
+        levels = self.levels.get(head, {})
+        found = {k: a for k, a in levels.items() if a in legal}
+        if not is_pure(d, name):
+            found.pop("column", None)
+            return found
+        if "row" in found and ("strip" in found or "tile" in found) and self._read_across(name):
+            found["window"] = found["row"]
+        return dict(sorted(found.items(), key=lambda k: _LIKELY.index(k[0]) if k[0] in _LIKELY else 9))
+
+    def _read_across(self, name: str) -> bool:
+        """Whether some reader of a Func reads several rows of it."""
+        f = self.d.func(name)
+        axis = [Node for Node in f.args[:-1]]
+        return bool(axis) and any(
+            overlaps(k.definition, v) for k in self.d.s.state.consumers(f) for v in k.definition.pure_vars[:-1]
+        )
+
+    def _put(self, name: str, kind: str, sites: dict[str, str]) -> None:
+        d, s, at = self.d, self.d.s, sites[kind]
+        before = s.directives, s.state
+        apply(s, "compute_at", "", (name,), at=at)
+        try:
+            if kind == "window":
+                apply(s, "store_at", "", (name,), at=sites.get("tile", sites.get("strip", at)))
+                self.windows[name] = d.func(name).rank - 2
+            elif kind == "column":
+                if not self._fits_registers(name):
+                    raise ScheduleError("too large", code="schedule.register-size")
+                in_registers(d, name)
+            elif kind != "strip" and "strip" in sites and self._size(name) >= _KEPT:
+                apply(s, "hoist_storage", "", (name,), at=sites["strip"])
+        except ScheduleError:
+            s.directives, s.state = before
+            self.windows.pop(name, None)
+            rest = {k: a for k, a in sites.items() if k != kind}
+            if not rest:
+                raise
+            self._put(name, next(iter(rest)), rest)
+
+    def _size(self, name: str) -> int:
+        """Bytes of a row of a Func."""
+        f = self.d.func(name).definitions[0]
+        return sum(t.bytes for t in f.func.dtypes) * (self.d.extent(f, f.lhs[-1]) if f.lhs else 1)
+
+    def _fits_registers(self, name: str) -> bool:
+        d = self.d
+        try:
+            built = d.regions().funcs[name]
+        except (TilewrightError, KeyError):
+            return False
+        size = sum(t.bytes for t in d.func(name).dtypes)
+        for r in built.region:
+            n = constant_extent(r) if r.bounded else None
+            if n is None:
+                return False
+            size *= n
+        return size <= _REGISTERS * d.at.registers.width * d.at.registers.count
+
+    def _fold(self) -> None:
+        """Of what is kept from row to row no more than is in use, in a ring of rows."""
+        d = self.d
+        if not self.windows:
+            return
+        try:
+            built = d.regions().funcs
+        except TilewrightError:
+            return
+        for name, axis in self.windows.items():
+            r = built[name].needed[axis] if name in built and axis >= 0 else None
+            n = constant_extent(r) if r is not None and r.bounded else None
+            if n is not None:
+                with suppress(ScheduleError):
+                    args = d.func(name).args
+                    apply(d.s, "fold_storage", "", (name,), over=args[axis].attr, by=1 << (n - 1).bit_length())
+
+
+_LIKELY = ("row", "strip", "window", "tile", "column")
+
+__all__ = ["grouped"]
