@@ -108,6 +108,7 @@ from tilewright.schedule.registers import Registers, host_registers
 from tilewright.texts import parse_kernel, parse_schedule, read, write
 
 if TYPE_CHECKING:
+    from tilewright.dispatching import dispatch
     from tilewright.lang import operators as ops
     from tilewright.plans import plan
     from tilewright.views.compare import compare
@@ -117,7 +118,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 # imported when they are asked for: they double the time of an import
 _LATER = {
-    "compare": "views.compare", "explain": "views.explain", "plan": "plans", "sweep": "views.sweep",
+    "compare": "views.compare", "dispatch": "dispatching", "explain": "views.explain", "plan": "plans",
+    "sweep": "views.sweep",
 }  # fmt: skip
 
 
@@ -182,6 +184,7 @@ __all__ = [
     "const",
     "constant_exterior",
     "cos",
+    "dispatch",
     "dtype_var",
     "erf",
     "exp",
