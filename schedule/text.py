@@ -28,22 +28,24 @@ _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ScheduleText:
-    """A schedule as it was read: the kernel's name, the algorithm's hash and the machine if they are said, and where
-    the text stands."""
+    """A schedule as it was read: the kernel's name; if they are said, the algorithm's hash, the machine, and the sizes
+    that it is for (such as "M=17..24,N=1024"); and where the text stands."""
 
     kernel: str
     hash: str | None
     machine: str | None
     directives: tuple[Directive, ...]
     location: Location | None = field(default=None, compare=False)
+    sizes: str | None = None
 
 
 # Writing --------------------------------------------------------------------------------------------------------
 
 
 def print_directives(
-    kernel: str, directives: Iterable[Directive], hash: str | None = None, machine: str | None = None
-) -> str:
+    kernel: str, directives: Iterable[Directive], hash: str | None = None, machine: str | None = None,
+    sizes: str | None = None,
+) -> str:  # fmt: skip
     """The schedule block: the order of the text is the order of the directives.
 
     Raises ScheduleError for what has no text form (an option with an unknown key, a kind that is no name).
@@ -53,6 +55,8 @@ def print_directives(
         head += f" hash {_field(hash, 'hash')}"
     if machine is not None:
         head += f" machine {machine if _FIELD.match(machine) else json.dumps(machine)}"
+    if sizes is not None:
+        head += f" for {json.dumps(sizes, ensure_ascii=False)}"
     lines, stage = [head], ""
     for d in directives:
         if d.stage and d.stage != stage:
@@ -155,7 +159,7 @@ def parse_schedules(text: str, origin: str = "<text>", first_line: int = 1) -> l
     source = Source(text, origin, first_line)
     names = {
         "KEY": "an option", "FLAG": "an option", "LAYOUT": "an option", "WORD": "a name", "MAP": "an index map",
-        "FIELD": "a value", "HASH": '"hash"', "MACHINE": '"machine"', "DOLLAR": "a knob",
+        "FIELD": "a value", "HASH": '"hash"', "MACHINE": '"machine"', "FOR": '"for"', "DOLLAR": "a knob",
     }  # fmt: skip
     out = []
     for t in source.tree(grammar("tilewright.schedule", "schedule.lark"), names).children:
@@ -182,7 +186,7 @@ def _schedule(t: Any, source: Source) -> ScheduleText:
             directives.append(_directive(c, "", source))
     kernel = _strings(t.children[0], source)[0]
     place = source.location(t.children[0])
-    return ScheduleText(kernel, fields.get("hash"), fields.get("machine"), tuple(directives), place)
+    return ScheduleText(kernel, fields.get("hash"), fields.get("machine"), tuple(directives), place, fields.get("for"))
 
 
 def _directive(t: Any, stage: str, source: Source) -> Directive:
