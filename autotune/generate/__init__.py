@@ -8,11 +8,13 @@ always to say nothing: what nobody writes has the default schedule, so that the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tilewright.autotune.generate.draft import USUAL, Draft, Form, Rule, Setting
 from tilewright.autotune.generate.extents import Extents
+from tilewright.autotune.generate.groups import grouped
 from tilewright.autotune.generate.products import tile_forms
+from tilewright.autotune.generate.pure import pure_forms
 from tilewright.autotune.space import Choose
 from tilewright.codegen.data_caches import data_caches
 from tilewright.lang.pipeline import Pipeline
@@ -23,9 +25,9 @@ from tilewright.schedule.schedule import Schedule
 
 _CACHES = (32 << 10, 1 << 20, 32 << 20)  # where the system does not say
 
-WHOLE: tuple[Rule, ...] = ()
+WHOLE: tuple[Rule, ...] = (grouped,)
 PLACES: tuple[Rule, ...] = ()
-LOOPS: tuple[Rule, ...] = (tile_forms,)
+LOOPS: tuple[Rule, ...] = (tile_forms, pure_forms)
 
 
 class GeneratedSpace:
@@ -51,23 +53,14 @@ class GeneratedSpace:
     def build(self, choose: Choose) -> Schedule:
         s = Schedule(self.pipeline)
         stages = s.state.stages
-        d = Draft(s, self.at, choose, list(stages))
-        _pass(d, "whole", ("",), WHOLE)
-        _pass(d, "place", tuple(reversed(s.state.order)), PLACES)
+        d = Draft(s, self.at, choose, list(stages), rules=LOOPS)
+        d.offer("whole", "", WHOLE)
+        for name in reversed(s.state.order):
+            d.offer("place", name, PLACES)
         place(s, self.at.registers)
-        _pass(d, "form", tuple(reversed(s.state.order)), LOOPS)
+        for name in reversed(s.state.order):
+            d.form(name)
         return complete(s, self.at.mode, self.at.registers, also=[k for k in d.untouched if k in s.state.stages])
-
-
-def _pass(d: Draft, what: str, names: Sequence[str], rules: Sequence[Rule]) -> None:
-    """Choose a form for each of the Funcs that are named, the usual one or one that a rule offers."""
-    for name in names:
-        forms = {f.name: f for rule in rules for f in rule(d, name)}
-        if not forms:
-            continue
-        chosen = d.choose(f"{name}.{what}" if name else what, (USUAL, *forms))
-        if chosen != USUAL:
-            forms[str(chosen)].write(d)
 
 
 __all__ = ["USUAL", "Draft", "Form", "GeneratedSpace", "Rule", "Setting"]

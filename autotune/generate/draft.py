@@ -64,6 +64,7 @@ class Draft:
     strips: dict[str, int] = field(default_factory=dict)  # loops over strips, and how many iterations each has
     alike: dict[str, str] = field(default_factory=dict)  # Funcs that are treated like another one, by name
     made: dict[str, Value] = field(default_factory=dict)  # choices so far
+    rules: Sequence[Rule] = ()  # of loops
 
     def choose(self, name: str, choices: Sequence[Value]) -> Value:
         """One of `choices` (the first one is the usual one), each of which is offered once.
@@ -86,6 +87,19 @@ class Draft:
 
     def flag(self, name: str, usual: bool = False) -> bool:
         return bool(self.choose(name, (usual, not usual)))
+
+    def form(self, name: str) -> None:
+        """Choose how the loops of a Func run."""
+        self.offer("form", name, self.rules)
+
+    def offer(self, what: str, name: str, rules: Sequence[Rule]) -> None:
+        """Choose a form for a Func (or for the pipeline, without a name): the usual one or one that a rule offers."""
+        forms = {f.name: f for rule in rules for f in rule(self, name)}
+        if not forms:
+            return
+        chosen = self.choose(f"{name}.{what}" if name else what, (USUAL, *forms))
+        if chosen != USUAL:
+            forms[str(chosen)].write(self)
 
     # What there is --------------------------------------------------------------------------------------------
 
@@ -113,10 +127,6 @@ class Draft:
             return self.extent(d, var)
         known = constant_extent(region)
         return self.extent(d, var) if known is None else max(1, min(known, self.extent(d, var)))
-
-    def wrote(self, key: Key) -> None:
-        """The loops of one stage are written."""
-        self.untouched = [k for k in self.untouched if k != key]
 
     def tail(self, name: str, ask: bool = True) -> str:
         """How rows of a Func that is computed for others end: in whole vectors where nothing is read that may not be there

@@ -23,13 +23,13 @@ TILES = (0, 256, 512, 1024, 2048)
 _BLOCKS = (0, 4, 16)  # tiles each way of a block of those that transpose
 
 
-def pure_loops(d: Draft, name: str) -> Sequence[Form]:
+def pure_forms(d: Draft, name: str) -> Sequence[Form]:
     """Rule: the loops of a pure definition that no other Func is computed in."""
     stage = _pure_stage(d, name)
     if stage is None:
         return ()
     if d.s.state.funcs[name].compute.kind == "root":
-        return (Form("strips", lambda d: strips(d, name) and None),)
+        return (Form("strips", lambda d: _strips(d, name)),)
     return (Form("rows", lambda d: rows(d, name, stage)),)
 
 
@@ -50,12 +50,16 @@ def is_pure(d: Draft, name: str) -> bool:
 # At the root ------------------------------------------------------------------------------------------------------
 
 
+def _strips(d: Draft, name: str) -> None:
+    strips(d, name)
+
+
 def strips(d: Draft, name: str) -> dict[str, str]:
     """Write the loops of a pure Func at the root. Returns loops in which others can be computed, by what one of their
     iterations is: a strip, a tile, a row, a column (of vectors)."""
     stage = d.stages(name)[0]
     f = stage.definition
-    d.written(name)
+    d.written(d.stages(name)[0].key)
     last = f.lhs[-1]
     rows = [v for v in f.pure_vars if v is not last and d.extent(f, v) > 1]
     if not rows:
@@ -195,7 +199,7 @@ def _transposing(d: Draft, name: str, f: Definition, crossing: Node) -> dict[str
 def rows(d: Draft, name: str, stage: Stage) -> None:
     """The loops of a pure Func that is computed in a loop of another one: vectors, some rows of them at once."""
     f, s, address = stage.definition, d.s, d.s.state.address(stage.key)
-    d.written(name)
+    d.written(d.stages(name)[0].key)
     x, lanes = f.lhs[-1].attr, lanes_of(f, d.at.registers)
     tail = d.tail(name)
     together = 1
@@ -228,7 +232,7 @@ def _written_along(d: Draft, name: str, f: Definition) -> str | None:
 def in_registers(d: Draft, name: str) -> None:
     """The loops of a pure Func that is computed in registers: all unrolled, vectors along the last axis."""
     f, s, address = d.stages(name)[0].definition, d.s, d.s.state.address(d.stages(name)[0].key)
-    d.written(name)
+    d.written(d.stages(name)[0].key)
     apply(s, "store_in", "", (name,), **{"in": "reg"})
     x = f.lhs[-1].attr
     for v in f.pure_vars:
@@ -240,4 +244,4 @@ def in_registers(d: Draft, name: str) -> None:
     apply(s, "vectorize", address, (f"{x}_v",))
 
 
-__all__ = ["in_registers", "is_pure", "overlaps", "pure_loops", "rows", "strips"]
+__all__ = ["in_registers", "is_pure", "overlaps", "pure_forms", "rows", "strips"]
