@@ -1,0 +1,31 @@
+"""Figures that need no clock: what a schedule does on a simulated machine."""
+
+from __future__ import annotations
+
+from tilewright.autotune.measure.bench import Bench, Refused, refused
+
+
+def figure(bench: Bench, text: str) -> float:
+    """Cycles, bytes read from and written to the main memory, or picojoules, by the task's objective. Raises Refused."""
+    from tilewright.codegen.accounts.account import of_skeleton
+    from tilewright.codegen.accounts.prepared import prepare
+
+    task = bench.task
+    schedule = bench.schedule(text)
+    with refused():
+        prepared = prepare(bench.p, schedule, schedule.machine, task.mode)
+        found = of_skeleton(prepared, task.sizes, time=task.objective == "cycles")
+    if task.objective == "bytes":
+        main = prepared.machine.memories[0].name
+        rows = [row for row in found.traffic if row.memory == main]
+        return float(sum(row.bytes_read + row.bytes_written for row in rows))
+    if task.objective == "energy":
+        if not found.energy:
+            raise Refused("compile", f"{found.machine} says nothing of energy")
+        return float(sum(found.energy.values()))
+    if found.time is None:
+        raise Refused("compile", found.untimed or f"there is no time on {found.machine}")
+    return float(found.time.cycles)
+
+
+__all__ = ["figure"]
