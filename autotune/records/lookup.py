@@ -102,6 +102,7 @@ def _of_key(
 ) -> Iterator[Found | Rejected]:
     condition = "k.digest = ? AND m.status = 'ok' AND m.cache = ?"
     other = "cold" if q.cache == "hot" else "hot"
+    deep = (key.algorithm, key.code) != (q.key.algorithm, q.key.code)  # else it was compiled as it stands
     for cache, more in ((q.cache, ()), (other, (f"measured with {other} caches",))):
         seen: set[str] = set()
         for r in store.select(condition, (key.digest, cache), ROWS):
@@ -111,7 +112,7 @@ def _of_key(
             if r.configuration in seen or len(seen) == DEPTH:
                 continue
             seen.add(r.configuration)
-            made = schedule_of(r, q.pipeline, q.machine, q.accept, deep=bool(differences))
+            made = schedule_of(r, q.pipeline, q.machine, q.accept, deep)
             if isinstance(made, str):
                 yield Rejected(key, r, made)
             else:
@@ -131,7 +132,7 @@ def schedule_of(
 ) -> Schedule | str:
     """The schedule of a record, every directive checked as if written by hand; or why it can't be used.
 
-    With `deep` also what needs the whole schedule is checked (some 20 ms).
+    With `deep` also what needs the whole schedule is checked (tens of milliseconds).
     """
     try:
         read = parse_schedules(r.schedule, "the record")
