@@ -46,7 +46,7 @@ def _unwrap(s: L.Stmt, env: Mapping[Node, Node], around: Mapping[Node, Interval]
             if (
                 mode in (L.SERIAL, L.UNROLL)
                 and not s.axis
-                and _at_most_once(start, stop)
+                and at_most_once(start, stop)
                 and not _sizes_buffers(var, body)
             ):
                 once = simplify.sub(stop, start) is ir.integer(1)
@@ -125,7 +125,8 @@ def _quotients(roots: tuple[Node, ...], around: Mapping[Node, Interval]) -> dict
     return found
 
 
-def _at_most_once(start: Node, stop: Node) -> bool:
+def at_most_once(start: Node, stop: Node) -> bool:
+    """Whether a loop certainly has no second iteration."""
     extents = (simplify.sub(t, start) for t in spread(stop, "min"))
     return any(e.op == "const" and e.attr <= 1 for e in extents)
 
