@@ -117,7 +117,9 @@ class Worker:
         bench = self.bench(job)
         task = bench.task
         if not hasattr(bench, "model"):
-            bench.model = Model(bench.p, task.sizes, task.machine, task.mode, task.threads)  # type: ignore[attr-defined]
+            bench.model = Model(  # type: ignore[attr-defined]
+                bench.p, task.sizes, None, task.mode, task.threads, task.objective, task.scalars
+            )
         found = bench.model.predict(bench.schedule(job["schedule"]))  # type: ignore[attr-defined]
         return {"status": "ok", "figure": found.cost}
 
@@ -210,6 +212,7 @@ def main() -> None:
     parser.add_argument(
         "--life", type=int, help="a file descriptor: the process lives as long as its other end is open"
     )
+    parser.add_argument("--float", action="store_true", help="one thread is not bound to a processor while it is timed")
     given = parser.parse_args()
     if given.life is not None:
         tie(given.life)
@@ -218,7 +221,7 @@ def main() -> None:
     os.dup2(2, 1)
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
-    worker = Worker(out, Policy())
+    worker = Worker(out, Policy(pin=not given.float))
     threading.Thread(target=worker.read, args=(source,), daemon=True).start()
     warm()
     if given.memory is not None:

@@ -42,7 +42,7 @@ class Model:
     """Predicts the cost of schedules of a pipeline at these sizes.
 
     The objective `time` is that of this computer with so many threads, or of cores like that of `machine`; `cycles`,
-    `bytes` and `energy` are those of a simulated machine (a preset's name, or None: the schedule's).
+    `bytes` and `energy` are those of a simulated machine (None: the one that a schedule is bound to).
     `scalars` are known where loops end or indices go by them.
     """
 
