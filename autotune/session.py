@@ -1,0 +1,145 @@
+"""One run of the tuner: from kernels, sizes and options to jobs, and from jobs to what came out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from tilewright.autotune.buckets import Buckets
+from tilewright.autotune.errors import TuneError
+from tilewright.autotune.generate import GeneratedSpace
+from tilewright.autotune.knobs import FunctionSpace, KnobSpace
+from tilewright.autotune.measure.task import OBJECTIVES, Measurer, Task
+from tilewright.autotune.progress import Watch, progress
+from tilewright.autotune.search import STRATEGIES
+from tilewright.autotune.space import Point, Space, draw, usual
+from tilewright.autotune.tasks import Candidate, Job, Subject
+from tilewright.autotune.tune import Memory, Settings, Tuner
+from tilewright.autotune.tuned import Tuned, result_of
+from tilewright.lang.errors import user_location
+from tilewright.schedule.default import complete
+from tilewright.schedule.schedule import Schedule
+
+Given = Space | Schedule | Callable[..., Any] | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A kernel to tune, with its buckets. `space` is where to search: None for one that is generated."""
+
+    subject: Subject
+    buckets: Buckets
+    space: Given = None
+    scalars: Mapping[str, Any] = field(default_factory=dict)
+    inputs: str | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to tune, see `tw.tune`. `machine` is the text of a simulated machine's file, None where times are measured."""
+
+    budget: float = 60.0
+    trials: int | None = None
+    objective: str = "time"
+    machine: str | None = None
+    named: str = ""  # the machine's name
+    strategy: str = "evolution"
+    threads: int = 1
+    cache: str = "hot"
+    order: str = "free"
+    seed: int = 0
+
+
+def run(
+    wanted: Sequence[Wanted], options: Options, start: Callable[[], Measurer],
+    memory: Callable[[Measurer], Memory] | None = None, shown: str | Watch = "auto", stream: TextIO | None = None,
+    clock: Callable[[], float] = time.monotonic, own: bool = True,
+) -> Tuned:  # fmt: skip
+    """Tune. `start` gives what measures, which is closed at the end where it is our `own`."""
+    check_options(options)
+    begun = clock()
+    unit = OBJECTIVES[options.objective]
+    settings = Settings(
+        options.budget, options.trials, options.strategy, options.seed, options.objective, unit, options.named
+    )
+    jobs = [job for w in wanted for job in jobs_of(w, options)]
+    with ExitStack() as stack:
+        measurer = stack.enter_context(start()) if own else start()
+        tuner = Tuner(jobs, measurer, settings, memory(measurer) if memory else None, clock=clock, begun=begun)
+        tuner.watch = stack.enter_context(progress(shown, tuner.snapshot, stream))
+        stopped = tuner.run()
+    return Tuned(
+        tuple(result_of(j, unit, bool(j.rounds)) for j in jobs), options.objective, unit, settings.machine,
+        options.strategy, tuner.seconds, options.budget, stopped, options.threads if options.objective == "time" else None,
+        (*tuner.words, *tuner.memory.words, *(w.buckets.coarser for w in wanted if w.buckets.coarser)),
+    )  # fmt: skip
+
+
+def check_options(o: Options) -> None:
+    """Raises TuneError `tune.option` for what no option can be, `tune.strategy` for an unknown strategy."""
+    number = type(o.budget) in (int, float) and 0 < o.budget < float("inf")
+    _require(number, f"a budget of {o.budget!r} seconds", "a number above 0, such as 60")
+    _require(o.trials is None or (type(o.trials) is int and o.trials > 0), f"trials={o.trials!r}",
+             "how many schedules to judge at most: a whole number from 1, or None")  # fmt: skip
+    _require(type(o.seed) is int and o.seed >= 0, f"{o.seed!r} is no seed", "a whole number from 0")
+    _require(
+        o.order in ("free", "fixed"), f"order={o.order!r}", "free, or fixed: one order of reductions in all buckets"
+    )
+    _require(o.objective in OBJECTIVES, f"{o.objective!r} is no objective", f"one of {', '.join(OBJECTIVES)}")
+    if o.strategy not in STRATEGIES:
+        raise TuneError(f"there is no strategy {o.strategy!r}", code="tune.strategy", where=user_location(),
+                        hint=f"there are {', '.join(STRATEGIES)}")  # fmt: skip
+
+
+def _require(good: bool, problem: str, legal: str) -> None:
+    if not good:
+        raise TuneError(problem, code="tune.option", where=user_location(), hint=legal)
+
+
+def jobs_of(w: Wanted, options: Options) -> list[Job]:
+    """A job for each bucket of a kernel."""
+    p = w.subject.pipeline
+    total = sum(b.weight for b in w.buckets) or 1.0
+    made = []
+    for bucket in w.buckets:
+        task = Task.of(
+            p, bucket.point, mode=w.subject.mode, scalars=dict(w.scalars), threads=options.threads, cache=options.cache,
+            objective=options.objective, machine=options.machine, seed=options.seed, inputs=w.inputs,
+            shapes=bucket.samples()[:1],
+        )  # fmt: skip
+        space = space_of(w, bucket.point, options)
+        made.append(Job(w.subject, bucket, task, space, _default(space, w.subject), weight=bucket.weight / total))
+    return made
+
+
+def space_of(w: Wanted, sizes: Mapping[str, int], options: Options) -> Space:
+    """Where to search: knobs of a schedule, what a function writes, a space as it is, or one that is generated."""
+    p, given = w.subject.pipeline, w.space
+    if given is None:
+        return GeneratedSpace(
+            p, sizes, threads=options.threads, mode=w.subject.mode, order=options.order, machine=options.machine
+        )
+    if isinstance(given, Schedule):
+        return KnobSpace(given)
+    if callable(getattr(given, "build", None)):
+        return given  # type: ignore[return-value]
+    if callable(given):
+        return FunctionSpace(p, given)
+    raise TuneError(
+        f"space= is {given!r:.60}", code="tune.space", where=user_location(),
+        hint="a schedule with knobs, a function (s, choose) that writes one, or nothing: then the space is generated",
+    )  # fmt: skip
+
+
+def _default(space: Space, subject: Subject) -> Candidate:
+    """The default schedule; as a point of the space where it is the usual one."""
+    default = complete(Schedule(subject.pipeline), subject.mode)
+    start = draw(space, usual)
+    point = start if start is not None and start.hash == default.hash else Point((), default)
+    return Candidate(point, "default")
+
+
+__all__ = ["Given", "Options", "Wanted", "check_options", "jobs_of", "run", "space_of"]

@@ -1,0 +1,274 @@
+"""What a tuner has found: a schedule for each bucket, with the figures that speak for it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.autotune.errors import TuneError
+from tilewright.autotune.tasks import Found, Job
+from tilewright.autotune.tune import winner
+from tilewright.hw.humane import share
+from tilewright.hw.render.tables import Table, columns, table
+
+if TYPE_CHECKING:
+    from tilewright.schedule.schedule import Schedule
+
+REASONS = 3  # of failures that a report tells
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A candidate as it was judged: seconds since the start, its figure (None: it failed), and what was predicted."""
+
+    at: float
+    figure: float | None
+    predicted: float | None
+    origin: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """One bucket of one kernel.
+
+    `figure` is that of `schedule`, `default` that of the default schedule (None where it could not be measured), `bound` the
+    least that is physically possible (None: not known), all in `unit`. `origin` says where the schedule comes from. `finals`
+    says whether it was compared with the default schedule side by side; `complete` whether the search had its time.
+    """
+
+    kernel: str
+    bucket: str
+    sizes: Mapping[str, int]
+    schedule: Schedule
+    origin: str
+    figure: float | None
+    default: float | None
+    bound: float | None
+    unit: str
+    spread: float
+    tried: int
+    reused: int
+    pruned: int
+    failed: Mapping[str, int]
+    reasons: Sequence[str]
+    finals: bool
+    complete: bool
+    weight: float = 1.0
+    steps: Sequence[Step] = ()
+    regret: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def gain(self) -> float | None:
+        """How many times better than the default schedule: 1 where it is the default schedule."""
+        return self.default / self.figure if self.default and self.figure else None
+
+    @property
+    def reached(self) -> float | None:
+        """The share of what is physically possible."""
+        return self.bound / self.figure if self.bound and self.figure else None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel, "bucket": self.bucket, "sizes": dict(self.sizes), "schedule": str(self.schedule),
+            "hash": self.schedule.hash, "origin": self.origin, "figure": self.figure, "default": self.default,
+            "bound": self.bound, "unit": self.unit, "gain": self.gain, "reached": self.reached, "spread": self.spread,
+            "tried": self.tried, "reused": self.reused, "pruned": self.pruned, "failed": dict(self.failed),
+            "reasons": list(self.reasons), "finals": self.finals, "complete": self.complete, "weight": self.weight,
+            "regret": dict(self.regret),
+            "steps": [[s.at, s.figure, s.predicted, s.origin, s.status] for s in self.steps],
+        }  # fmt: skip
+
+
+def result_of(job: Job, unit: str, complete: bool) -> Result:
+    """What came out for a job: its winner, or the default schedule where nothing could be measured."""
+    best = winner(job)
+    chosen = best.candidate if best is not None else job.default
+    default = next((f for f in (*job.finals, *job.found.values()) if f.candidate.hash == job.default.hash), None)
+    if best is not None and default is not None and best.candidate.hash == default.candidate.hash:
+        default = best
+    return Result(
+        job.subject.name, job.bucket.text, dict(job.sizes), chosen.schedule, chosen.origin,
+        best.figure if best else None, default.figure if default else None, job.bound, unit, best.spread if best else 0.0,
+        job.tried, job.reused, job.pruned, dict(job.failed), reasons(job), bool(job.finals), complete and best is not None,
+        job.weight, tuple(map(_step, job.found.values())),
+    )  # fmt: skip
+
+
+def _step(f: Found) -> Step:
+    return Step(f.at, f.figure if f.ok else None, f.predicted, f.candidate.origin, f.status)
+
+
+def reasons(job: Job) -> tuple[str, ...]:
+    """What candidates failed of, the commonest first, with the number of them."""
+    said = Counter(f"{f.status}: {f.message.strip().splitlines()[0]}" if f.message.strip() else f.status
+                   for f in job.found.values() if not f.ok)  # fmt: skip
+    return tuple(f"{n} x {text:.200}" for text, n in said.most_common(REASONS))
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What `tw.tune` gives. `stopped` says why it ended: time, trials, exhausted (every schedule was judged), bound (nothing
+    is left to gain) or interrupted. `words` is what else one should know."""
+
+    results: tuple[Result, ...]
+    objective: str
+    unit: str
+    machine: str
+    strategy: str
+    seconds: float
+    budget: float
+    stopped: str
+    threads: int | None = None
+    words: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Schedule:
+        """The schedule, where there is one bucket."""
+        if len(self.results) != 1:
+            raise _several(self.results)
+        return self.results[0].schedule
+
+    @property
+    def schedules(self) -> dict[str, Schedule]:
+        """Schedules by bucket, where there is one kernel."""
+        if len({r.kernel for r in self.results}) != 1:
+            raise _several(self.results)
+        return {r.bucket: r.schedule for r in self.results}
+
+    @property
+    def complete(self) -> bool:
+        """Whether every bucket was searched and compared with its default schedule, and nothing cut it short."""
+        return self.stopped != "interrupted" and all(r.complete for r in self.results)
+
+    @property
+    def tried(self) -> int:
+        return sum(r.tried for r in self.results)
+
+    @property
+    def failed(self) -> Counter[str]:
+        return sum((Counter(r.failed) for r in self.results), Counter())
+
+    def of(self, kernel: str) -> Tuned:
+        """What was found for one of several kernels."""
+        kept = tuple(r for r in self.results if r.kernel == kernel)
+        if not kept:
+            names = ", ".join(dict.fromkeys(r.kernel for r in self.results))
+            raise TuneError(f"nothing was tuned for {kernel!r}", code="tune.kernel", hint=f"there are {names}")
+        return Tuned(kept, self.objective, self.unit, self.machine, self.strategy, self.seconds, self.budget,
+                     self.stopped, self.threads, self.words)  # fmt: skip
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "objective": self.objective, "unit": self.unit, "machine": self.machine, "strategy": self.strategy,
+            "threads": self.threads, "seconds": self.seconds, "budget": self.budget, "stopped": self.stopped,
+            "complete": self.complete, "words": list(self.words), "results": [r.as_json() for r in self.results],
+        }  # fmt: skip
+
+    def to_json(self) -> str:
+        return json.dumps(self.as_json(), indent=2)
+
+    # The report ---------------------------------------------------------------------------------------------------
+
+    def title(self) -> str:
+        names = ", ".join(dict.fromkeys(r.kernel for r in self.results))
+        on = f" on {self.machine}" if self.machine else ""
+        buckets = f"{len(self.results)} buckets, " if len(self.results) > 1 else ""
+        return (
+            f"{names} tuned for {self.objective}{on}: {buckets}{self.tried} schedules in {self.seconds:.0f} of "
+            f"{self.budget:.0f} s, ended by {ENDED[self.stopped]}"
+        )
+
+    def table(self) -> Table:
+        """A row for each bucket."""
+        head = ("", "sizes", "default", "best", "gain", "of possible", "from", "tried", "known", "pruned", "failed")
+        rows = [
+            (r.kernel, r.bucket or _sizes(r.sizes), quantity(r.default, r.unit), quantity(r.figure, r.unit),
+             f"x{r.gain:.2f}" if r.gain else "", share(r.reached) if r.reached else "", r.origin,
+             str(r.tried), str(r.reused or ""), str(r.pruned or ""), str(sum(r.failed.values()) or ""))
+            for r in self.results
+        ]  # fmt: skip
+        return table("", head, rows, left=2)
+
+    def notes(self) -> list[str]:
+        """What one should know before one trusts the figures."""
+        return [*self.words, *_failures(self.results), *_incomplete(self)]
+
+    def __str__(self) -> str:
+        t = self.table()
+        parts = [self.title(), columns([t.head, *t.rows], t.left)]
+        notes = self.notes()
+        parts += ["\n".join(f"note: {n}" for n in notes)] if notes else []
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from tilewright.hw.render.html import page
+
+        return page(self.title(), [self.table()], [f"note: {n}" for n in self.notes()])
+
+    def picture(self, path: str | Path) -> None:
+        """Draw the search: the best over time, predicted and measured figures, buckets. Needs Matplotlib (extra `tune`)."""
+        from tilewright.autotune.picture import draw_search
+
+        draw_search(self, Path(path))
+
+
+ENDED = {
+    "time": "the time", "trials": "the number of trials", "exhausted": "having judged all there are",
+    "bound": "nothing being left to gain", "interrupted": "an interruption",
+}  # fmt: skip
+
+
+def _failures(results: Sequence[Result]) -> Iterator[str]:
+    for r in results:
+        failures = sum(r.failed.values())
+        if r.figure is None:
+            yield (f"{_named(r)}: nothing could be measured, so it has the default schedule"
+                   + (f"; {'; '.join(r.reasons)}" if r.reasons else ""))  # fmt: skip
+        elif failures and r.reasons:
+            yield f"{_named(r)}: {failures} failed, {'; '.join(r.reasons)}"
+
+
+def _incomplete(t: Tuned) -> Iterator[str]:
+    if t.stopped == "interrupted":
+        yield "interrupted: the best so far, by single runs"
+    short = [r for r in t.results if not r.complete and r.figure is not None]
+    if short and t.stopped != "interrupted":
+        yield f"the time was short: {', '.join(map(_named, short[:4]))}{' ...' if len(short) > 4 else ''} are incomplete"
+
+
+def _named(r: Result) -> str:
+    return f"{r.kernel} at {r.bucket or _sizes(r.sizes)}"
+
+
+def _sizes(sizes: Mapping[str, int]) -> str:
+    return ",".join(f"{n}={v}" for n, v in sizes.items())
+
+
+def quantity(figure: float | None, unit: str) -> str:
+    """A figure in its unit, as people read it: `12.3 ms`, `4.56 M cycles`, `1.50 MiB`."""
+    from tilewright.hw import humane
+
+    if figure is None:
+        return ""
+    if unit == "bytes":
+        return humane.size(figure)
+    if unit == "s":
+        scale, name = next(((s, n) for s, n in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")) if figure >= s), (1e-9, "ns"))
+        return f"{figure / scale:.3g} {name}" if figure / scale < 999.5 else f"{figure / scale:.0f} {name}"
+    text = humane.count(figure)
+    return f"{text} {unit}" if text[-1].isdigit() else f"{text}{unit}" if unit == "J" else f"{text} {unit}"
+
+
+def _several(results: Sequence[Result]) -> TuneError:
+    return TuneError(
+        f"{len(results)} buckets were tuned, and there is no one schedule for all of them", code="tune.several",
+        hint="tuned.results has them; tuned.of(kernel) those of one kernel",
+    )  # fmt: skip
+
+
+__all__ = ["Result", "Step", "Tuned", "quantity", "result_of"]
