@@ -177,9 +177,12 @@ class Measurer(Protocol):
         """The machine whose figures count; of several the first one's."""
         ...
 
-    def run(self, task: Task, schedules: Sequence[str], best: float | None = None) -> Iterator[Outcome]:
+    def run(
+        self, task: Task, schedules: Sequence[str], best: float | None = None, until: float | None = None
+    ) -> Iterator[Outcome]:
         """Check and measure schedules (text form). `best` is the best figure so far: what is far slower is not measured
-        to the end."""
+        to the end. What is not there at the time `until` (of `time.monotonic`) is given up. It begins when it is called,
+        and not when the first outcome is asked for."""
         ...
 
     def predict(self, task: Task, schedules: Sequence[str]) -> list[float | None]:
