@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,18 @@ from tilewright.lang.tensors import Array, Tensor
 from tilewright.schedule.default_loops import apply
 from tilewright.schedule.transposes import tile_size
 
+_USES = 48  # of an element of a copy: for fewer it does not pay
 _TASK = 16  # rows of a copy that a thread takes
+
+
+@dataclass(frozen=True)
+class Level:
+    """A loop around a tile: the variable that it runs over, how often it turns, and points of the variable in a turn."""
+
+    loop: str
+    axis: str
+    trips: int
+    part: int
 
 
 @dataclass(frozen=True)
@@ -63,25 +75,27 @@ def _operand(draft: Draft, n: Node, tile: Sequence[Node]) -> Operand | None:
 
 
 def pack_operands(
-    draft: Draft, name: str, address: str, found: Sequence[Operand], around: Sequence[str], parallel: str | None,
-    axes: Mapping[str, str], tiles: Mapping[str, int],
+    draft: Draft, name: str, address: str, found: Sequence[Operand], levels: Sequence[Level], parallel: str | None,
+    tiles: Mapping[str, int],
 ) -> None:  # fmt: skip
     """Choose for each operand where it is copied into panels of a tile's width, if anywhere."""
+    around = [x.loop for x in levels]
     for x in found:
-        places = _places(x, around, axes)
+        places = _places(x, levels, tiles)
         chosen = str(draft.choose(f"{name}.pack {x.tensor.name}", ("", *places))) if places else ""
         if chosen:
-            outside = parallel is None or around.index(chosen) < around.index(parallel)
-            _pack(draft, x, f"{address}.{chosen}", tiles[x.along], outside and parallel is not None)
+            outside = parallel is not None and around.index(chosen) < around.index(parallel)
+            _pack(draft, x, f"{address}.{chosen}", tiles[x.along], outside)
 
 
-def _places(x: Operand, around: Sequence[str], axes: Mapping[str, str]) -> list[str]:
-    """Loops that choose a part of the operand which loops inside read again and again; the innermost first."""
+def _places(x: Operand, levels: Sequence[Level], tiles: Mapping[str, int]) -> list[str]:
+    """Loops that choose a part of the operand whose elements are used often enough inside; the innermost first."""
     found = []
-    for k, loop in enumerate(around):
-        again = any(axes[y] not in x.vars for y in around[k + 1 :])
-        if axes[loop] in x.vars and again:
-            found.append(loop)
+    for k, level in enumerate(levels):
+        inside = [y for y in levels[k + 1 :] if y.axis not in x.vars]
+        uses = math.prod(y.trips for y in inside) * math.prod(n for a, n in tiles.items() if a not in x.vars)
+        if level.axis in x.vars and inside and uses >= _USES:
+            found.append(level.loop)
     return found[::-1]
 
 

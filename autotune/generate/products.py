@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright.autotune.generate.draft import Draft, Form
-from tilewright.autotune.generate.packing import Operand, operands, pack_operands
+from tilewright.autotune.generate.packing import Level, Operand, operands, pack_operands
 from tilewright.lang.func import Definition
 from tilewright.lang.ir import Node
 from tilewright.schedule.default_loops import apply, as_it_lies, is_reused, lanes_of, shape, single_axes
 from tilewright.schedule.state import Stage
 
 _ROOM = 2  # registers beside the sums and a row of vectors: what they are multiplied with
+_ROWS = 20  # of a tile: more need too many streams
 _PIECE = 32  # of a reduction in blocks: shorter ones store sums too often
 _LONG = 2048  # of a reduction without blocks: what longer ones read does not stay in the caches
 
@@ -94,16 +95,16 @@ def write_tile(draft: Draft, name: str, p: Product) -> None:
         last = running.pop()
         inner.split(last, f"{last}_o", f"{last}_u", unroll)
         running += [f"{last}_o", f"{last}_u"]
-    around = _order(draft, name, p, blocks, sizes, heights, width)
+    around = _order(draft, name, p, blocks, heights)
     rows = [f"{r}_t" for r in reversed(heights)]
     apply(draft.s, "reorder", address, (*p.outer, *around, *running, *rows, f"{v}_m", f"{v}_v"))
     held = around[-1] if around else p.outer[-1]
-    parallel = _parallel(draft, name, p, around, sizes, blocks, heights, width)
+    levels = _levels(draft, p, around, sizes, blocks, {v: width, **heights})
+    parallel = _parallel(draft, name, p, levels)
     for x in [*(running[-1:] if unroll > 1 else ()), *rows, f"{v}_m"]:
         apply(draft.s, "unroll", address, (x,))
     apply(draft.s, "vectorize", address, (f"{v}_v",))
-    pack_operands(draft, name, address, p.operands, (*p.outer, *around), parallel, _axes(p, around),
-                  {v: width, **heights})  # fmt: skip
+    pack_operands(draft, name, address, p.operands, levels, parallel, {v: width, **heights})  # fmt: skip
     apply(draft.s, "cache_write", "", (name,), at=f"{address}.{held}")
     if blocks.get(k) and draft.flag(f"{name}.prefetch"):
         apply(draft.s, "prefetch", "", (name,), at=f"{address}.{held}", offset=0)
@@ -137,7 +138,7 @@ def _tile(draft: Draft, name: str, p: Product, sizes: dict[str, int]) -> tuple[i
     usual = (4, 2, 1, 8) if few else (2, 4, 1, 3, 6)
     fitting = [n for n in usual if n <= max(most, 1) or n == 1]
     vectors = draft.number(f"{name}.vectors", fitting)
-    limit = max(1, (count - _ROOM - vectors) // vectors)
+    limit = max(1, min(_ROWS, (count - _ROOM - vectors) // vectors))
     heights: dict[str, int] = {}
     for number, r in enumerate(p.rows):
         top = max(1, min(limit, sizes[r.attr]))
@@ -157,8 +158,7 @@ def _blocks(
 ) -> dict[str, int]:
     """By axis, how long blocks for the caches are; 0 for none."""
     k = p.reductions[0]
-    rvar = next(x for x in p.d.rdom.rvars if x.attr[1] == k)  # type: ignore[union-attr]
-    deep = draft.extent(p.d, rvar)
+    deep = draft.extent(p.d, _rvar(p, k))
     blocks: dict[str, int] = {}
     size = max(1, min(t.bytes for t in p.d.func.dtypes))
     few = len(heights) == 0 or sizes[p.rows[0].attr] <= 2 * max(heights.values())
@@ -194,18 +194,14 @@ def _unrolls(
 ) -> list[int]:
     """How many steps of the innermost reduction are unrolled; code stays short."""
     last = p.reductions[-1]
-    rvar = next(x for x in p.d.rdom.rvars if x.attr[1] == last)  # type: ignore[union-attr]
-    deep = blocks.get(last) or draft.extent(p.d, rvar)
+    deep = blocks.get(last) or draft.extent(p.d, _rvar(p, last))
     tile = vectors
     for h in heights.values():
         tile *= h
     return [n for n in (4, 1, 2, 8) if n <= deep and (n == 1 or n * tile <= 256)]
 
 
-def _order(
-    draft: Draft, name: str, p: Product, blocks: dict[str, int], sizes: dict[str, int], heights: dict[str, int],
-    width: int,
-) -> list[str]:  # fmt: skip
+def _order(draft: Draft, name: str, p: Product, blocks: dict[str, int], heights: dict[str, int]) -> list[str]:
     """The loops over blocks and those over tiles, outermost first."""
     k, v = p.reductions[0], p.vector.attr
     outer = [x for x in (v, k, p.rows[0].attr if p.rows else "") if x in blocks]
@@ -217,39 +213,38 @@ def _order(
     return [*(f"{x}_c" for x in chosen), *([*rows, f"{v}_o"] if swapped else by_columns)]
 
 
-def _axes(p: Product, loops: Sequence[str]) -> dict[str, str]:
-    """The variable that each loop runs over."""
-    names = [p.vector.attr, *(r.attr for r in p.rows), *p.reductions]
-    found = {x: x for x in p.outer}
-    for x in loops:
-        found[x] = next(n for n in names if x in (f"{n}_c", f"{n}_o"))
+def _levels(
+    draft: Draft, p: Product, around: Sequence[str], sizes: dict[str, int], blocks: dict[str, int],
+    tiles: dict[str, int],
+) -> list[Level]:  # fmt: skip
+    """What loops around the tile run over, outermost first."""
+    found = []
+    for x in p.outer:
+        var = next(u for u in p.d.pure_vars if u.attr == x)
+        found.append(Level(x, x, draft.extent(p.d, var), 1))
+    for x in around:
+        a, kind = x[:-2], x[-1]
+        whole = sizes[a] if a in sizes else draft.extent(p.d, _rvar(p, a))
+        part = blocks.get(a) or whole
+        found.append(
+            Level(x, a, -(-whole // part), part) if kind == "c" else Level(x, a, -(-part // tiles[a]), tiles[a])
+        )
     return found
 
 
-def _parallel(
-    draft: Draft, name: str, p: Product, around: Sequence[str], sizes: dict[str, int], blocks: dict[str, int],
-    heights: dict[str, int], width: int,
-) -> str | None:  # fmt: skip
+def _rvar(p: Product, name: str) -> Node:
+    return next(x for x in p.d.rdom.rvars if x.attr[1] == name)  # type: ignore[union-attr]
+
+
+def _parallel(draft: Draft, name: str, p: Product, levels: Sequence[Level]) -> str | None:
     """The loop that is shared out."""
-    address = draft.s.state.address(p.stage.key)
-    place = draft.s.state.funcs[name].compute
-    if place.kind != "root" or draft.s.state.block_of(p.stage.key) is not None:
+    stage = p.stage.key
+    if draft.s.state.funcs[name].compute.kind != "root" or draft.s.state.block_of(stage) is not None:
         return None
-    axes = _axes(p, around)
-    pure = [x for x in (*p.outer, *around) if axes[x] not in p.reductions]
-    tiles = {p.vector.attr: width, **heights}
-
-    def trips(x: str) -> int:
-        a = axes[x]
-        if a not in sizes:
-            return draft.extent(p.d, next(u for u in p.d.pure_vars if u.attr == a))
-        if x.endswith("_c"):
-            return -(-sizes[a] // blocks[a])
-        return -(-(blocks.get(a) or sizes[a]) // tiles[a])
-
-    enough = [x for x in pure if trips(x) >= 2 * draft.at.threads] or pure
+    pure = [x for x in levels if x.axis not in p.reductions]
+    enough = [x.loop for x in pure if x.trips >= 2 * draft.at.threads] or [x.loop for x in pure]
     chosen = str(draft.choose(f"{name}.parallel", enough[:3])) if draft.at.threads > 1 else enough[0]
-    apply(draft.s, "parallel", address, (chosen,))
+    apply(draft.s, "parallel", draft.s.state.address(stage), (chosen,))
     return chosen
 
 
