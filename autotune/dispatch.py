@@ -295,11 +295,10 @@ def _obstacle(p: Pipeline, e: Entry, mode: str, order: Order) -> str | None:
     if any(d.kind == "layout" and d.option("given") for d in e.schedule.directives):
         return "it takes arguments in a layout of its own, which other buckets do not"
     if order == "fixed":
-        from tilewright.autotune.order import reduction_order
-        from tilewright.schedule.schedule import Schedule
+        from tilewright.autotune.order import pinned, reduction_order
 
         try:
-            if reduction_order(e.schedule, mode) != reduction_order(Schedule(p), mode):
+            if reduction_order(e.schedule, mode) != pinned(p, mode):
                 return "it combines partial results in another order than the default schedule"
         except TilewrightError as problem:
             return problem.message

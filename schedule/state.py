@@ -177,6 +177,21 @@ class Place:
 INLINE, ROOT = Place("inline"), Place("root")
 
 
+Steps = tuple[tuple[str, int], ...]  # from a variable to a part of it: ("div", n) or ("mod", n), the first one first
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """What partial results are of: one for each value of the part `steps` of the reduction variable `root` of a stage,
+    `count` in all. `parts` are what is left of `root`, by the names of their own reduction variables."""
+
+    stage: Key
+    root: str
+    steps: Steps
+    parts: tuple[tuple[str, Steps], ...]
+    count: Node
+
+
 @dataclass(frozen=True, eq=False)
 class FuncState:
     """Placement, storage and layout of one Func. `origin`: algorithm, cache_read or rfactor."""
@@ -195,6 +210,8 @@ class FuncState:
     aligns: tuple[tuple[int, int, int], ...] = ()  # (axis, modulus, remainder) of the ends of what is computed
     pads: tuple[tuple[int, int], ...] = ()  # (axis, n): the stored extent is a multiple of n
     stream: bool = False  # its vectors are stored past the caches
+    partials: Partials | None = None  # what it holds partial results of
+    clone_of: str = ""  # the Func whose definitions it has
 
     @property
     def stored(self) -> Place:

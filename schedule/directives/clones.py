@@ -52,4 +52,4 @@ def clone(state: State, d: Directive) -> State:
         state = state.with_stage(make_stage(made))
     copy.frozen_by = "clone"
     where = ROOT if copy.updates or copy.name in in_memory(state) else INLINE
-    return state.with_func(FuncState(copy, where, origin="clone"))
+    return state.with_func(FuncState(copy, where, origin="clone", clone_of=f.name))

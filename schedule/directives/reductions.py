@@ -31,11 +31,13 @@ from tilewright.schedule.state import (
     FuncState,
     Fuse,
     Loop,
+    Partials,
     Place,
     PrefetchMark,
     Split,
     Stage,
     State,
+    Steps,
     find_stage,
     make_stage,
     refuse,
@@ -53,6 +55,8 @@ class _Path:
     root: Node
     value: Node  # relative to the start, over the partials' Var and the sibling reduction variables
     siblings: tuple[tuple[str, Node], ...]  # name, extent; outermost first
+    steps: Steps  # from the reduction variable to the loop
+    parts: tuple[tuple[str, Steps], ...]  # and to the siblings
     conditions: tuple[Node, ...]
     extent: Node  # number of partials
     used: tuple[Split, ...]
@@ -129,6 +133,7 @@ def _path(stage: Stage, loop: str) -> _Path:
     siblings: list[tuple[str, Node]] = []
     conditions: list[Node] = []
     used: list[Split] = []
+    taken: list[tuple[str, str, str, int]] = []  # of each split: what was taken, what is left, its name, the factor
     while name not in d.rdom.ranges:
         k, t = next(
             (k, t) for k, t in enumerate(unique.transforms)
@@ -146,6 +151,7 @@ def _path(stage: Stage, loop: str) -> _Path:
             # about the variable itself, as indices have it: the analysis of regions knows it again
             conditions.append(simplify.compare("lt", simplify.add(start, value), stop))
         siblings.insert(0, (shown[other], extents[other]))
+        taken.insert(0, (*(("mod", "div") if name == t.inner else ("div", "mod")), shown[other], t.factor))
         step = stage.transforms[k]
         assert isinstance(step, Split)
         used.append(step)
@@ -153,7 +159,9 @@ def _path(stage: Stage, loop: str) -> _Path:
     assert count is not None
     if not used and (count.op != "const" or count.attr < 1):  # one partial is read even where there are no points
         conditions.append(simplify.compare("lt", ir.var(loop), count))
-    return _Path(d.rdom.rvar(name), value, tuple(siblings), tuple(conditions), count, tuple(used))
+    steps = tuple((how, f) for how, _, _, f in taken)
+    parts = tuple((sibling, (*steps[:k], (how, f))) for k, (_, how, sibling, f) in enumerate(taken))
+    return _Path(d.rdom.rvar(name), value, tuple(siblings), steps, parts, tuple(conditions), count, tuple(used))
 
 
 def _partial_func(
@@ -267,7 +275,8 @@ def _install(
     group = state.block_of(stage.key)
     outside = state.funcs[d.func.name].compute if group is None else Place("at", group.key, group.loop)
     place = Place("at", stage.key, around[-1]) if around else outside
-    funcs = {**state.funcs, partial.name: FuncState(partial, place, origin="rfactor", placed=True)}
+    kept = Partials(stage.key, root_name(path.root), path.steps, path.parts, path.extent)
+    funcs = {**state.funcs, partial.name: FuncState(partial, place, origin="rfactor", placed=True, partials=kept)}
     marks = state.reassociations
     if not found.exact:
         marks = (*marks, f"{state.address(stage.key)}.{loop}")
