@@ -169,7 +169,7 @@ def loops(
     around = stage.loops[: 1 + max((k for k, x in enumerate(stage.loops) if x.name in busy), default=-1)]
     first = tuple(x.name for x in around)  # the loops in which others are computed, and those around them
     single = single_axes(b, d) | {v for v in d.pure_vars if v.attr in alone or v.attr in first}
-    threads = Threads(at_root, at_root or (group is None and _outermost(s.state, stage)), frozenset(single), first)
+    threads = Threads(at_root, at_root or (group is None and is_outermost(s.state, stage)), frozenset(single), first)
     inner = bool(d.lhs) and d.rdom is not None and not any(x.reduction for x in around) and d.lhs[-1] not in single
     if busy and not inner:
         _around_others(s, address, stage, threads, busy, registers, b)
@@ -193,7 +193,7 @@ def loops(
     elif form.kind == "rows" and _columns(stage.definition, form.vector, b, registers):
         _tile(s, address, d, form, threads, registers, b)
     elif form.kind == "rows":
-        _rows(s, address, d, form, threads, registers, mode == "strict" or group is not None)
+        add_rows(s, address, d, form, threads, registers, mode == "strict" or group is not None)
     elif form.kind == "tile":
         _tile(s, address, d, form, threads, registers, b)
     elif form.kind == "lanes":
@@ -233,7 +233,7 @@ class Threads:
                     raise
 
 
-def _outermost(state: State, stage: Stage) -> bool:
+def is_outermost(state: State, stage: Stage) -> bool:
     """Whether a stage is computed in the outermost loop of one at the root."""
     place = state.funcs[stage.key[0]].compute
     if place.kind != "at" or place.stage is None or state.funcs[place.stage[0]].compute.kind != "root":
@@ -419,7 +419,7 @@ def _tile(
     lanes, vectors = lanes_of(d, registers), _VECTORS if form.reused is not None else _ALONE
     v, rows = form.vector.attr, form.reused
     others = [x for x in d.pure_vars if x is not form.vector]
-    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * vectors)
+    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * by.vectors)
     apply(s, "split", address, (f"{v}_t",), results=(f"{v}_m", f"{v}_v"), by=lanes)
     outer, inner = [x.attr for x in others if x is not rows], [f"{v}_m", f"{v}_v"]
     if rows is not None:
@@ -516,9 +516,21 @@ def _pack(s: Schedule, load: Node, axis: int, at: str, registers: Registers) -> 
     apply(s, "vectorize", copy, (f"{v}_t",))
 
 
-def _rows(
-    s: Schedule, address: str, d: Definition, form: Shape, threads: Threads, registers: Registers, keeps_order: bool
-) -> None:
+@dataclass(frozen=True)
+class RowsBy:
+    """How rows are added up: vectors of a row and rows at once, elements of a strip of a row (for threads), and rows that
+    are added up one by one (0: all of them)."""
+
+    vectors: int
+    together: int
+    strip: int
+    block: int = _ROWS
+
+
+def add_rows(
+    s: Schedule, address: str, d: Definition, form: Shape, threads: Threads, registers: Registers, keeps_order: bool,
+    by: RowsBy | None = None,
+) -> None:  # fmt: skip
     """Rows of data are added up in the order in which they lie in memory, a strip of them at a time, some at once.
 
     Sums of floats are in blocks of rows, whose partial sums combine pairwise.
@@ -530,8 +542,16 @@ def _rows(
     outer = list(threads.ordered([x.attr for x in d.pure_vars if x is not form.vector]))
     found = algebra.match(d)
     product = is_reused(d, form.vector)  # with something that is the same for a whole row
-    if found is not None and found.operator == "add" and not found.exact and not product and not keeps_order:
-        apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=_ROWS)
+    by = by or (RowsBy(1, _PRODUCT_ROWS, _PRODUCT_STRIP) if product else RowsBy(_VECTORS, 4, _STRIP))
+    if (
+        found is not None
+        and found.operator == "add"
+        and not found.exact
+        and not product
+        and not keeps_order
+        and by.block
+    ):
+        apply(s, "split", address, (k,), results=(f"{k}_b", f"{k}_i"), by=by.block)
         reductions[-1] = f"{k}_i"
         apply(s, "reorder", address, (*outer, f"{k}_b", *reductions, v))
         before = set(s.state.funcs)
@@ -547,11 +567,11 @@ def _rows(
         apply(s, "vectorize", address, (v,), by=lanes)
         address, k, outer = f"{partial}.update[0]", f"{k}_i", [*outer, f"{k}_b"]
     if threads.outer:
-        apply(s, "split", address, (v,), results=(f"{v}_s", v), by=_PRODUCT_STRIP if product else _STRIP)
+        apply(s, "split", address, (v,), results=(f"{v}_s", v), by=by.strip)
         outer = [*outer, f"{v}_s"]
-    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * (1 if product else _VECTORS))
+    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * by.vectors)
     apply(s, "split", address, (f"{v}_t",), results=(f"{v}_m", f"{v}_v"), by=lanes)
-    apply(s, "split", address, (k,), results=(f"{k}_o", f"{k}_u"), by=_PRODUCT_ROWS if product else 4)
+    apply(s, "split", address, (k,), results=(f"{k}_o", f"{k}_u"), by=by.together)
     apply(s, "reorder", address, (*outer, *reductions[:-1], f"{k}_o", f"{v}_o", f"{k}_u", f"{v}_m", f"{v}_v"))
     if threads.at_root and not threads.single:
         apply(s, "parallel", address, (outer[0],))

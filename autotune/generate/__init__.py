@@ -15,6 +15,7 @@ from tilewright.autotune.generate.extents import Extents
 from tilewright.autotune.generate.groups import grouped
 from tilewright.autotune.generate.products import tile_forms
 from tilewright.autotune.generate.pure import pure_forms
+from tilewright.autotune.generate.updates import update_forms
 from tilewright.autotune.space import Choose
 from tilewright.codegen.data_caches import data_caches
 from tilewright.lang.pipeline import Pipeline
@@ -27,7 +28,7 @@ _CACHES = (32 << 10, 1 << 20, 32 << 20)  # where the system does not say
 
 WHOLE: tuple[Rule, ...] = (grouped,)
 PLACES: tuple[Rule, ...] = ()
-LOOPS: tuple[Rule, ...] = (tile_forms, pure_forms)
+LOOPS: tuple[Rule, ...] = (tile_forms, pure_forms, update_forms)
 
 
 class GeneratedSpace:

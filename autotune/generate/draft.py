@@ -65,6 +65,7 @@ class Draft:
     alike: dict[str, str] = field(default_factory=dict)  # Funcs that are treated like another one, by name
     made: dict[str, Value] = field(default_factory=dict)  # choices so far
     rules: Sequence[Rule] = ()  # of loops
+    _built: Builder | None = None
 
     def choose(self, name: str, choices: Sequence[Value]) -> Value:
         """One of `choices` (the first one is the usual one), each of which is offered once.
@@ -141,9 +142,11 @@ class Draft:
 
     def regions(self) -> Builder:
         """Regions and ranges of the state at hand."""
-        b = Builder(self.s.state, "strict")
-        b.infer()
-        return b
+        if self._built is None or self._built.state is not self.s.state:
+            b = Builder(self.s.state, "strict")
+            b.infer()
+            self._built = b
+        return self._built
 
 
 __all__ = ["USUAL", "Draft", "Form", "Rule", "Setting"]
