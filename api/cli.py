@@ -23,6 +23,7 @@ from tilewright.lang.errors import TilewrightError
 from tilewright.machine_cli import add_machine_command
 from tilewright.perf_cli import add_perf_command
 from tilewright.plan_cli import add_plan_command
+from tilewright.records_cli import add_records_commands
 from tilewright.trust_cli import add_trust_commands
 from tilewright.views_cli import add_view_commands
 
@@ -135,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command("machines", _machines, "list the machines that come with the library")
     add_machine_command(commands)
+    add_records_commands(commands, _about_kernel, _about_parameters)
     add_view_commands(command, _about_kernel)
 
     made = command("cache", _cache, "say where compiled kernels and plans are kept, how many there are and their size")
@@ -162,12 +164,17 @@ def _about_kernel(
         made.add_argument(
             "--size", type=_sizes, action=_Merge, default={}, metavar="M=512,N=512", help="values of the sizes"
         )
-    made.add_argument("--static", type=_static, action=_Merge, default={}, metavar="NAME=VALUE",
-                      help="a static parameter: a Python number, text, tuple, ...")  # fmt: skip
-    made.add_argument("--dtype", type=_dtypes, action=_Merge, default={}, metavar="T=f32", help="type parameters")
     if runs:
         made.add_argument("--scalar", type=_static, action=_Merge, default={}, metavar="NAME=VALUE",
                           help="a scalar parameter" + ("" if planned else " (by default made up)"))  # fmt: skip
+    _about_parameters(made)
+
+
+def _about_parameters(made: argparse.ArgumentParser) -> None:
+    """Options that say which of its forms a kernel has."""
+    made.add_argument("--static", type=_static, action=_Merge, default={}, metavar="NAME=VALUE",
+                      help="a static parameter: a Python number, text, tuple, ...")  # fmt: skip
+    made.add_argument("--dtype", type=_dtypes, action=_Merge, default={}, metavar="T=f32", help="type parameters")
     made.add_argument("--mode", choices=["strict", "contract", "fast"], help="numeric mode (default: the kernel's)")
 
 

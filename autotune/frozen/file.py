@@ -35,15 +35,15 @@ from tilewright.schedule.text import ScheduleText, parse_schedules, print_direct
 MARK = "#:"
 _TIMES = (("s", 0), ("ms", -3), ("us", -6), ("ns", -9))
 _FIGURE = re.compile(r"(?P<figure>[\d.e+-]+) (?P<unit>\w+)(?: at (?P<at>[\w=,]+))?\Z", re.ASCII)
-_FIELD = re.compile(r"(?P<name>median|spread|caches|from|of) (?P<value>.+)\Z")
+_FIELD = re.compile(r"(?P<name>median|spread|caches|stand-in|of) (?P<value>.+)\Z")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Measured:
     """What was measured for a schedule: a figure in its unit, at which sizes, the median and spread (a share) of times, the
-    mode of caches, and the day. `origin` says how it was found where it is not of just this case; `earlier` is the hash of
-    the version of the algorithm that was measured, where that is not the schedule's."""
+    mode of caches, and the day. `origin` says what differs where it was not measured for just this case; `earlier` is the
+    hash of the version of the algorithm that was measured, where that is not the schedule's."""
 
     figure: float
     unit: str = "s"
@@ -73,7 +73,7 @@ class Measured:
         parts += [f"caches {self.cache}"] if self.cache != "hot" else []
         parts += [self.day] if self.day else []
         parts += [f"of {self.earlier}"] if self.earlier else []
-        parts += [f"from {self.origin}"] if self.origin else []
+        parts += [f"stand-in {self.origin}"] if self.origin else []
         return "; ".join(parts)
 
 
@@ -97,7 +97,7 @@ def read_measured(text: str) -> Measured | None:
             elif m["name"] == "spread":
                 found["spread"] = float(f"{m['value'].removesuffix(' %')}e-2")
             else:
-                found[{"caches": "cache", "from": "origin", "of": "earlier"}[m["name"]]] = m["value"]
+                found[{"caches": "cache", "stand-in": "origin", "of": "earlier"}[m["name"]]] = m["value"]
         unit = "s" if head["unit"] in dict(_TIMES) else head["unit"]
         return Measured(_read_quantity(head["figure"], head["unit"]), unit, sizes, **found)  # type: ignore[arg-type]
     except (ValueError, TypeError):

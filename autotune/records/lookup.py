@@ -241,7 +241,7 @@ class Explanation:
         else:
             r = self.used.record
             lines += [f"used: {summary(r)}", f"  {self.used.how}", *(f"  {s}" for s in r.schedule.split("\n"))]
-        lines += [f"not used: {_other(o)}" for o in self.others]
+        lines += [f"not used: {_other(o, self.used)}" for o in self.others]
         if self.elsewhere:
             lines.append(f"not used: {self.elsewhere} of other versions of {k.kernel}")
         return "\n".join([*lines, *(f"note: {p}" for p in self.problems)])
@@ -285,9 +285,10 @@ def quantity(figure: float | None, unit: str) -> str:
     return f"{figure / scale:.4g} {name}"
 
 
-def _other(o: Found | Rejected) -> str:
+def _other(o: Found | Rejected, used: Found | None) -> str:
     if isinstance(o, Found):
-        return f"{summary(o.record)}: {o.how}" if o.differences else f"{summary(o.record)}: slower"
+        same = used is not None and o.differences == used.differences
+        return f"{summary(o.record)}: {'not as good' if same else o.how}"
     head = summary(o.record) if o.record else f"{o.count} of {o.key.bucket or 'no bucket'} on {where(o.key)}"
     return f"{head}: {o.why}"
 

@@ -50,12 +50,13 @@ def _moment(text: str) -> datetime:
 
 def _superseded(records: Iterable[Record]) -> Iterator[Record]:
     """Those of other versions than this program's, whose key it has measured anew."""
-    ours = [r for r in records if _current(r.key)]
+    ours = [r for r in records if is_current(r.key)]
     known = {_without_version(r.key) for r in ours if r.ok}
-    return (r for r in records if not _current(r.key) and _without_version(r.key) in known)
+    return (r for r in records if not is_current(r.key) and _without_version(r.key) in known)
 
 
-def _current(k: Key) -> bool:
+def is_current(k: Key) -> bool:
+    """Whether a key is of this program's code generator and libraries."""
     if k.threads:
         return (k.code, k.versions) == (sources_hash(), versions())
     return k.code == sources_hash("lang", "schedule", "codegen", "hw")
@@ -83,4 +84,4 @@ def _rank(r: Record) -> tuple:
     return (not r.ok, -STAGES.index(r.stage), r.figure or 0.0, r.configuration, r.digest)
 
 
-__all__ = ["superfluous"]
+__all__ = ["is_current", "superfluous"]

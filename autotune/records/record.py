@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from tilewright.autotune.buckets import Bucket
 from tilewright.autotune.errors import RecordError
 from tilewright.autotune.fingerprint import Fingerprint
 from tilewright.autotune.space import Value
@@ -203,7 +204,8 @@ def key_of(
     """The key of measurements of a pipeline by this program.
 
     machine: the simulated one, for other objectives than "time". fingerprint: of the computer that measures, or by
-    default this one. layouts: in which one the caller gives a tensor, by name. Raises RecordError `records.objective`.
+    default this one. layouts: in which one the caller gives a tensor, by name. Raises RecordError `records.objective`,
+    TuneError `tune.bucket`.
     """
     if objective not in OBJECTIVES or (objective == "time") == (machine is not None):
         what = f"the objective {objective!r}" if objective not in OBJECTIVES else f"{objective} of this machine"
@@ -213,9 +215,17 @@ def key_of(
     rooms = ("lang", "schedule", "codegen", "hw") if machine is not None else ()
     return Key(
         kernel=pipeline.name, algorithm=pipeline.digest, family=family(pipeline), mode=mode, types=types_of(pipeline),
-        layouts=", ".join(f"{n}: {m}" for n, m in sorted((layouts or {}).items())), bucket=bucket, objective=objective,
+        bucket=_canonical(bucket, pipeline), objective=objective,
+        layouts=", ".join(f"{n}: {m}" for n, m in sorted((layouts or {}).items())),
         **where, code=code_cache.sources_hash(*rooms), versions="" if machine is not None else versions(),
     )  # fmt: skip
+
+
+def _canonical(bucket: str, p: Pipeline) -> str:
+    """A bucket's text with its sizes in the order of the pipeline's."""
+    places = {n: k for k, n in enumerate(p.sizes)}
+    axes = sorted(Bucket.read(bucket).ranges, key=lambda r: places.get(r.name, len(places)))
+    return ",".join(map(str, axes))
 
 
 def _native(f: Fingerprint) -> dict[str, Any]:
