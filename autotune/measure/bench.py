@@ -26,17 +26,18 @@ from tilewright.schedule.schedule import Schedule, parse_schedule
 
 FINALS = 0.4  # seconds of timed runs of each finalist
 _FLUSH = 64 << 20  # bytes at least that flush caches
+_REFERENCE, _PATIENCE = 0.3, 20.0  # seconds that the reference may take: it beside the default schedule, it alone
 _ROUNDS = 25  # of finalists at most
 
 Report = Callable[..., None]  # report("check") says that a stage begins; "time" waits until nothing else runs
 
 
 class Refused(Exception):
-    """A candidate that is not measured: its status and why."""
+    """A candidate that is not measured: its status and why. `suspect`: it may have written where it should not."""
 
-    def __init__(self, status: str, message: str):
+    def __init__(self, status: str, message: str, suspect: bool = False):
         super().__init__(message)
-        self.status, self.message = status, message
+        self.status, self.message, self.suspect = status, message, suspect
 
 
 class Unmeasurable(Exception):
@@ -79,15 +80,36 @@ class Bench:
     @functools.cached_property
     def cases(self) -> list[Case]:
         """What is checked at the task's sizes and at its shapes. Empty where the default schedule can't be run there."""
-        if not self.trusted:
+        try:
+            return list(self._cases())
+        except Exception as e:  # whatever is wrong with the default schedule, it is no fault of a candidate
+            self.checks.skipped.append(f"values at the task's sizes: {e}")
             return []
-        default = compile_schedule(self.p, None, self.task.mode)
-        for case in self.checks.small:
-            trial(case, default, self.task.threads)
-        made = [self.checks.large(default, self.checks.arguments, self.task.sizes)]
-        for sizes in self.task.shapes:
-            if dict(sizes) != dict(self.task.sizes):
-                made.append(self.checks.large(default, self.checks.arguments_at(sizes, {}), sizes))
+
+    def _cases(self) -> Iterator[Case]:
+        """By the reference where it is fast, or where there is nothing else and it takes seconds."""
+        wanted = [(self.task.sizes, self.checks.arguments)]
+        wanted += [(s, self.checks.arguments_at(s, {})) for s in self.task.shapes if dict(s) != dict(self.task.sizes)]
+        for sizes, args in wanted:
+            took = self.checks.reference_seconds(sizes)
+            if took > _REFERENCE and self.default is not None:
+                yield self.checks.large(self.default, args, sizes)
+            elif took < _PATIENCE:
+                yield self.checks.large(self.checks.by_reference, args, sizes)
+            else:
+                self.checks.skipped.append(f"values at {sizes}: the default schedule can't be run")
+
+    @functools.cached_property
+    def default(self) -> Compiled | None:
+        """The default schedule, judged at small sizes; None where it can't be run."""
+        if not self.trusted:
+            return None
+        try:
+            made = compile_schedule(self.p, None, self.task.mode)
+            for case in self.checks.small:
+                trial(case, made, self.task.threads)
+        except Exception:
+            return None
         return made
 
     @functools.cached_property
@@ -147,7 +169,7 @@ class Bench:
         """Time a candidate that is right. Raises Refused for times that can't be."""
         with refused(during="run"):
             run = self.call(kernel)
-            with pinned(self.task.threads):
+            with pinned(self.task.threads, policy.pin):
                 report("time")
                 found = sampled(run, policy, self.before, best, several=self.task.cache == "hot")
                 report("timed")
@@ -165,7 +187,7 @@ class Bench:
         """Time candidates that are right in turns."""
         runs = [self.call(k) for k in kernels]
         several = self.task.cache == "hot"
-        with pinned(self.task.threads):
+        with pinned(self.task.threads, policy.pin):
             report("time")
             once = [min(timed(run, 1, self.before) for _ in range(2)) for run in runs]
             calls = [max(1, math.ceil(policy.sample / max(t, 1e-9))) if several else 1 for t in once]
@@ -199,7 +221,7 @@ def refused(during: str = "compile") -> Iterator[None]:
     except (ScheduleError, ParseError, CapacityError) as e:
         raise Refused("illegal", e.message) from e
     except MismatchError as e:
-        raise Refused("wrong", e.message) from e
+        raise Refused("wrong", e.message, suspect=True) from e
     except RecursionError as e:
         raise Refused("compile", "it nests too deeply") from e
     except Exception as e:
@@ -220,9 +242,9 @@ def _machine(given: str | None) -> Any:
 
 
 @contextmanager
-def pinned(threads: int) -> Iterator[None]:
+def pinned(threads: int, pin: bool = True) -> Iterator[None]:
     """This thread on one processor while it is alone (the pool keeps its own threads apart)."""
-    if threads > 1 or not hasattr(os, "sched_setaffinity"):
+    if threads > 1 or not pin or not hasattr(os, "sched_setaffinity"):
         yield
         return
     runtime.address("parallel_for")  # the pool learns of all processors first

@@ -1,13 +1,14 @@
 """Whether a candidate computes the right values, at small sizes and at its own, before it is timed.
 
 At small sizes the reference says what is right: all bits on exact data, or else the derived error bound. Those sizes are
-odd ones, single ones, and such that leave the same rests as the task's own. At the task's sizes, where the reference would
+odd ones, single ones, and such that leave the same rests as the task's own. At the task's sizes, where the reference may
 take too long, the default schedule says it, which is judged at the small ones as every candidate is: the same bits, or as
 near as errors of sums that much longer can be. There it is about whole blocks that are left out or come twice.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -134,8 +135,12 @@ def small_sizes(p: Pipeline, task: Task) -> list[dict[str, int]]:
     return found
 
 
+def _points(sizes: Mapping[str, int]) -> float:
+    return float(np.prod([max(float(v), 1.0) for v in sizes.values()] or [1.0]))
+
+
 def _shrunk(sizes: dict[str, int]) -> dict[str, int]:
-    while np.prod([float(v) for v in sizes.values()] or [1.0]) > _POINTS:
+    while _points(sizes) > _POINTS:
         largest = max(sizes, key=lambda n: sizes[n])
         sizes = {**sizes, largest: (sizes[largest] + 1) // 2}
     return sizes
@@ -153,12 +158,26 @@ def small_case(p: Pipeline, task: Task, sizes: Mapping[str, int]) -> Case:
 
     def judge(outputs: Sequence[np.ndarray], changed: Mapping[str, np.ndarray]) -> None:
         if limits is None:
-            judging.require_bitwise((list(outputs), changed), (result, written), zeros=exact)
+            _require_bits(_named(p, outputs, changed), _named(p, result, written), exact)
         else:
             for o, x, e in zip(p.outputs, outputs, limits, strict=True):
                 require_near(o.name, x, e.value, e.bound * factor, e.ambiguous)
 
     return Case(p, sizes, args, result, judge)
+
+
+def _named(p: Pipeline, outputs: Sequence[np.ndarray], written: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Results by name."""
+    return {**{o.name: a for o, a in zip(p.outputs, outputs, strict=True)}, **written}
+
+
+def _require_bits(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], zeros: bool) -> None:
+    """Raise MismatchError, with the output's name, unless all have the same bits (zeros of either sign are equal)."""
+    for name, a in found.items():
+        try:
+            judging.require_bitwise(a, expected[name], zeros)
+        except MismatchError as e:
+            raise MismatchError(e.message.replace("result", name)) from None
 
 
 def _drawn(p: Pipeline, task: Task, sizes: Mapping[str, int]) -> tuple[dict[str, Any], bool]:
@@ -272,8 +291,23 @@ class Checks:
                 ratios.append(terms[0] / max(terms[1], 1.0))
         return max(ratios)
 
+    def reference_seconds(self, sizes: Mapping[str, int]) -> float:
+        """About what the reference takes at these sizes, rather more than less."""
+        if not self.small:
+            return np.inf
+        case = max(self.small, key=lambda c: _points(c.sizes))
+        start = time.perf_counter()
+        run_reference(self.p, bind(self.p, (), {n: np.array(v) for n, v in case.args.items()}, case.sizes))
+        return (time.perf_counter() - start) * max(_points(sizes) / _points(case.sizes), 1.0)
+
+    def by_reference(self, *, out: Any, sizes: Mapping[str, int], threads: int, **args: Any) -> None:
+        """The reference, as if it were a kernel."""
+        found = run_reference(self.p, bind(self.p, (), args, sizes))
+        for (_, to), (_, value) in zip(judging.leaves(out), judging.leaves(found), strict=True):
+            to[...] = value
+
     def large(self, kernel: Any, args: Mapping[str, Any], sizes: Mapping[str, int]) -> Case:
-        """The case of large sizes: `kernel` has the default schedule, and says what is right."""
+        """The case of large sizes: `kernel` (the default schedule, or the reference) says what is right."""
         shapes = shapes_of(self.p, args, sizes)
         blank = [np.empty(shape, o.dtype.np) for shape, o in zip(shapes, self.p.outputs, strict=True)]
         arena = Arena(self.p, args, blank)
@@ -294,25 +328,23 @@ class Checks:
 
     def _require_about(self, name: str, x: np.ndarray, expected: np.ndarray, output: int) -> None:
         """Raise MismatchError where too many elements are further off than their tolerance."""
-        if self.task.mode == "strict":
-            judging.require_bitwise(x, expected)
         known = self.tolerances
         share, flips = known[output] if known is not None and output < len(known) else (np.inf, 1.0)
+        if self.task.mode == "strict" or np.isnan(x).sum() != np.isnan(expected).sum():
+            _require_bits({name: x}, {name: expected}, False)
         if x.dtype.kind in "biu":
-            if float(np.mean(x != expected)) > flips:
-                judging.require_bitwise(x, expected)
-            return
-        finite = expected[np.isfinite(expected)]
-        scale = float(np.abs(finite.astype(np.float64)).max()) if finite.size else 0.0
-        if np.isnan(x.astype(np.float64)).sum() != np.isnan(expected.astype(np.float64)).sum():
-            judging.require_bitwise(x, expected)
-        try:
-            require_near(name, x, expected, share * scale, False)
-        except MismatchError:
+            far = x != expected
+        else:
+            wide, right = x.astype(np.float64), expected.astype(np.float64)
+            scale = float(np.abs(right[np.isfinite(right)]).max(initial=0.0))
             with np.errstate(invalid="ignore"):
-                far = np.abs(x.astype(np.float64) - expected.astype(np.float64)) > share * scale
-            if float(np.mean(far)) > flips:
-                raise
+                far = np.abs(wide - right) > share * scale
+        if float(np.mean(far)) > flips:
+            first = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), far.shape))
+            raise MismatchError(
+                f"{name}: {int(far.sum())} of {far.size} elements are not what they should be; the first is "
+                f"{name}[{', '.join(map(str, first))}]: {x[first]!r} and {expected[first]!r}"
+            )
 
 
 def _tolerance(e: ErrorBound, factor: float) -> tuple[float, float]:

@@ -8,6 +8,7 @@ import hashlib
 import os
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,18 +26,18 @@ NOISE = 0.01  # by how much medians of finalists differ at least that are not ta
 class LocalMeasurer:
     """Worker processes of this machine (see `Measurer`).
 
-    `compilers` processes (by default one a processor) compile, rank and simulate side by side. One measures, pinned to a
-    processor where the task has one thread, while all others, and those of other tuners on this machine, wait. Workers
-    that crash, hang or take too much memory (`limits`) are killed and replaced; what they worked on is an outcome.
+    `compilers` processes (by default one a processor) compile, rank and simulate side by side. One measures, while all
+    others, and those of other tuners on this machine, wait; with `pin` on one processor where the task has one thread.
+    Workers that crash, hang or take too much memory (`limits`) are killed and replaced; what they worked on is an outcome.
     They end with the tuner, also when it is killed. Raises TuneError `tune.worker` where no worker can be started.
     """
 
-    def __init__(self, compilers: int | None = None, limits: Limits | None = None):
+    def __init__(self, compilers: int | None = None, limits: Limits | None = None, pin: bool = True):
         count = default_threads() if compilers is None else compilers
         if type(count) is not int or count < 1:
             raise TuneError(f"compilers= is {compilers!r}", code="tune.option", where=user_location(),
                             hint="it is a positive integer: how many processes compile side by side")  # fmt: skip
-        self._pool = Pool(count, limits or Limits())
+        self._pool = Pool(count, limits or Limits(), pin)
         self._closed = False
         self._thread = threading.Thread(target=self._pool.serve, name="tilewright-measure", daemon=True)
         self._thread.start()
@@ -47,15 +48,20 @@ class LocalMeasurer:
         """This machine's."""
         return Fingerprint.here()
 
-    def run(self, task: Task, schedules: Sequence[str], best: float | None = None) -> Iterator[Outcome]:
+    def run(
+        self, task: Task, schedules: Sequence[str], best: float | None = None, until: float | None = None
+    ) -> Iterator[Outcome]:
         """See `Measurer.run`. All schedules are taken at once; several runs may be under way at a time."""
         call = self._begin("figure" if task.objective != "time" else "measure", task, schedules, best)
-        return self._results(call, len(schedules))
+        return self._results(call, len(schedules), until)
 
-    def _results(self, call: Call, count: int) -> Iterator[Outcome]:
+    def _results(self, call: Call, count: int, until: float | None) -> Iterator[Outcome]:
         try:
             for _ in range(count):
-                index, answer = _next(call)
+                found = _next(call, until)
+                if found is None:
+                    return
+                index, answer = found
                 yield self._outcome(call.task, index, call.schedules[index], answer)
         finally:
             self._pool.cancel(call)
@@ -113,12 +119,15 @@ class LocalMeasurer:
         return Outcome(index, schedule, answer["status"], unit=task.unit, fingerprint=self.fingerprint, **given)
 
 
-def _next(call: Call) -> tuple[int, dict[str, Any]]:
-    """The next answer. Raises TuneError where there will be none."""
+def _next(call: Call, until: float | None = None) -> Any:
+    """The next answer, a pair; None where it is not there in time. Raises TuneError where there will be none."""
     while True:
+        left = 1.0 if until is None else until - time.monotonic()
         try:
-            found = call.answers.get(timeout=1.0)  # a wait without an end can't be interrupted everywhere
+            found = call.answers.get(timeout=max(0.0, min(1.0, left)))  # a wait without an end can't be interrupted
         except queue.Empty:
+            if left <= 0:
+                return None
             continue
         if isinstance(found, TuneError):
             raise found

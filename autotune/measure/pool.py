@@ -73,10 +73,9 @@ class Seat:
 class Pool:
     """All state belongs to the thread that runs `serve`; `begin`, `cancel` and `close` may be called from any."""
 
-    def __init__(self, compilers: int, limits: Limits):
-        self.limits = limits
-        memory = limits.memory or _half_of_memory()
-        self.memory = memory
+    def __init__(self, compilers: int, limits: Limits, pin: bool = True):
+        self.limits, self.pin = limits, pin
+        self.memory = limits.memory or _half_of_memory()
         self.compilers = [Seat("compile") for _ in range(compilers)]
         self.bench = Seat("measure")
         self.seats = [self.bench, *self.compilers]
@@ -146,7 +145,7 @@ class Pool:
         for seat in self.seats:
             if seat.process is None and self.broken is None:
                 try:
-                    seat.process = Process(seat.role, self.memory, COMMAND)
+                    seat.process = Process(self.memory, self.pin, COMMAND)
                 except OSError as e:
                     self._not_started(seat, str(e))
                     continue
@@ -208,6 +207,7 @@ class Pool:
         best = max(job.call.best or 0.0, 0.0)
         room = {
             "compile": self.limits.compile,
+            "expect": self.limits.compile + self.limits.check,
             "run": max(self.limits.run, RUNS * best),
             "time": max(self.limits.run, RUNS * best) + _SAMPLES * (now - job.began if job.stage == "run" else 0.0),
         }.get(stage, self.limits.check)
@@ -237,9 +237,6 @@ class Pool:
             job = self.bench.job
             if job is not None and self.bench.deadline is not None:
                 self._extend(time.monotonic() - job.began, self.bench)
-        for seat in self.seats:
-            if seat.job is not None and seat.job.call.cancelled and seat.job.stage in ("compile", "predict"):
-                seat.job.retried = True  # its end, whatever it is, is nobody's concern
 
     def _extend(self, seconds: float, *seats: Seat) -> None:
         for seat in seats or self.seats:
@@ -294,7 +291,7 @@ class Pool:
             for k, answer in zip(job.left, line["finals"], strict=True):
                 job.out[k] = answer
             call.answers.put((0, {"finals": [job.out[k] for k in sorted(job.out)]}))
-            if any(a["status"] == "wrong" for a in job.out.values()):
+            if any(a.get("suspect") for a in job.out.values()):
                 self._replace(seat)
             return
         for name, seconds in (line.get("seconds") or {}).items():
@@ -307,7 +304,7 @@ class Pool:
             key = call.task.key
             self.best[key] = min(self.best.get(key, line["figure"]), line["figure"])
         self._finish(job, {**line, "status": "compile" if status == "failed" else status})
-        if status == "wrong":
+        if line.get("suspect"):
             self._replace(seat)  # who knows what else it has written to
 
     def _finish(self, job: Job, answer: dict[str, Any]) -> None:

@@ -21,14 +21,14 @@ _TAIL = 2000  # bytes of what it wrote to its standard error
 class Process:
     """A running worker. It ends when this process does, however that ends: `life` is the other end of a pipe of its."""
 
-    def __init__(self, role: str, memory: int | None, command: Sequence[str] = COMMAND):
-        self.role = role
+    def __init__(self, memory: int | None, pin: bool = True, command: Sequence[str] = COMMAND):
         self.log = tempfile.TemporaryFile()  # noqa: SIM115
         there, self.life = os.pipe()
-        limit = [] if memory is None else ["--memory", str(memory)]
+        options = [] if memory is None else ["--memory", str(memory)]
+        options += [] if pin else ["--float"]
         try:
             self.popen = subprocess.Popen(
-                [*command, *limit, "--life", str(there)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
+                [*command, *options, "--life", str(there)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                 start_new_session=True, pass_fds=(there,),
             )  # fmt: skip
         except OSError:

@@ -28,6 +28,7 @@ class Policy:
     warm: float = 0.1  # how well two runs agree that are warm
     hopeless: float = 1.5
     most: float = 4.0  # times `least` (and times two samples) that they may take
+    pin: bool = True  # whether one thread is bound to a processor meanwhile
 
     def enough(self, samples: Sequence[float], taken: float) -> bool:
         """`samples` are seconds of a call, `taken` all that they took together."""

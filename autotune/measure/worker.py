@@ -72,7 +72,7 @@ class Worker:
         try:
             found = getattr(self, f"do_{job['do']}")(job)
         except Refused as e:
-            found = {"status": e.status, "message": e.message}
+            found = {"status": e.status, "message": e.message, "suspect": e.suspect}
         except MemoryError as e:
             found = {"status": "memory", "message": str(e) or "there is not enough memory"}
         except Unmeasurable as e:
@@ -139,7 +139,7 @@ class Worker:
         checked = time.perf_counter()
         found = bench.time(kernel, job.get("best"), report, self.policy)
         seconds = {"compile": loaded - start, "check": checked - loaded, "run": time.perf_counter() - checked}
-        return {"status": "ok", "seconds": seconds, **_figures(found)}
+        return {"status": "ok", "message": "; ".join(bench.checks.skipped), "seconds": seconds, **_figures(found)}
 
     def do_finals(self, job: Mapping[str, Any]) -> dict[str, Any]:
         bench = self.bench(job)
@@ -152,7 +152,7 @@ class Worker:
                 kernel = bench.compiled(text)
                 bench.check(kernel, report)
             except Refused as e:
-                answers.append({"status": e.status, "message": e.message})
+                answers.append({"status": e.status, "message": e.message, "suspect": e.suspect})
             else:
                 kernels[k] = kernel
                 answers.append({"status": "ok"})
