@@ -419,7 +419,7 @@ def _tile(
     lanes, vectors = lanes_of(d, registers), _VECTORS if form.reused is not None else _ALONE
     v, rows = form.vector.attr, form.reused
     others = [x for x in d.pure_vars if x is not form.vector]
-    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * by.vectors)
+    apply(s, "split", address, (v,), results=(f"{v}_o", f"{v}_t"), by=lanes * vectors)
     apply(s, "split", address, (f"{v}_t",), results=(f"{v}_m", f"{v}_v"), by=lanes)
     outer, inner = [x.attr for x in others if x is not rows], [f"{v}_m", f"{v}_v"]
     if rows is not None:

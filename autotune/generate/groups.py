@@ -13,8 +13,6 @@ from contextlib import suppress
 from tilewright.autotune.generate.draft import Draft, Form
 from tilewright.autotune.generate.pure import in_registers, is_pure, overlaps, strips
 from tilewright.lang.errors import ScheduleError, TilewrightError
-from tilewright.lang.func import Definition
-from tilewright.lang.ir import Node
 from tilewright.schedule.default_loops import apply, cost, shape
 from tilewright.schedule.default_places import in_memory_by_default
 from tilewright.schedule.online import between
@@ -142,10 +140,8 @@ class _Groups:
     def _read_across(self, name: str) -> bool:
         """Whether some reader of a Func reads several rows of it."""
         f = self.d.func(name)
-        axis = [Node for Node in f.args[:-1]]
-        return bool(axis) and any(
-            overlaps(k.definition, v) for k in self.d.s.state.consumers(f) for v in k.definition.pure_vars[:-1]
-        )
+        readers = [k.definition for k in self.d.s.state.consumers(f)]
+        return f.rank > 1 and any(overlaps(g, v) for g in readers for v in g.pure_vars[:-1])
 
     def _put(self, name: str, kind: str, sites: dict[str, str]) -> None:
         d, s, at = self.d, self.d.s, sites[kind]
