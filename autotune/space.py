@@ -140,11 +140,14 @@ def mutate(space: Space, p: Point, rng: random.Random, tries: int = TRIES) -> Po
 
 
 def _other(d: Decision, rng: random.Random) -> Value:
-    at = d.choices.index(d.value)
+    """Another value: of numbers, which may stand in any order (the usual one first), beside is what is next in size."""
+    numbers = all(type(c) is int for c in d.choices)
+    ranked = sorted(d.choices) if numbers else d.choices  # type: ignore[type-var]
+    at = ranked.index(d.value)
     if rng.random() < 0.5:
-        beside = [k for k in (at - 1, at + 1) if 0 <= k < len(d.choices)]
-        return d.choices[rng.choice(beside)]
-    return d.choices[rng.choice([k for k in range(len(d.choices)) if k != at])]
+        beside = [k for k in (at - 1, at + 1) if 0 <= k < len(ranked)]
+        return ranked[rng.choice(beside)]
+    return ranked[rng.choice([k for k in range(len(ranked)) if k != at])]
 
 
 def cross(space: Space, a: Point, b: Point, rng: random.Random) -> Point | None:

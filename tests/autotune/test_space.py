@@ -15,7 +15,9 @@ import tilewright as tw
 from tilewright.autotune.space import (
     Choose,
     Dead,
+    Decision,
     Value,
+    _other,
     at_random,
     by_name,
     cross,
@@ -179,3 +181,11 @@ def test_choices_at_random_are_among_the_choices():
     choose = at_random(random.Random(0))
     among: Sequence[Value] = (1, "two", (3, 4))
     assert {choose("x", among) for _ in range(50)} == set(among)
+
+
+def test_a_step_to_a_number_beside_goes_by_size_and_not_by_place():
+    d = Decision("tile", (8, 64, 4, 16, 32), 8)
+    rng = random.Random(0)
+    steps = [_other(d, rng) for _ in range(400)]
+    assert 8 not in steps
+    assert all(steps.count(near) > 2 * steps.count(far) for near in (4, 16) for far in (32, 64))
