@@ -65,7 +65,7 @@ class Tree:
                     return
                 path.append((at, k))
                 at = at.next.setdefault(k, _Node())
-        if not at.next:  # else it is no point of this space
+        if path and not at.next:  # else it is no point of this space: a schedule that was written elsewhere has no trace
             self._close(path)
 
     def _close(self, path: Sequence[tuple[_Node, int]]) -> None:
