@@ -11,6 +11,7 @@ so that a job at its bound is left alone, one that improves gets more, and one t
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,6 +77,10 @@ class Found:
     def ok(self) -> bool:
         return self.status == OK and self.figure is not None
 
+    def rank(self) -> tuple[float, str]:
+        """Its place among others: the best first, of equal ones that of the smaller hash."""
+        return (math.inf if self.figure is None else self.figure, self.candidate.hash)
+
 
 @dataclass(eq=False)
 class Job:
@@ -115,7 +120,7 @@ class Job:
     @property
     def tried(self) -> int:
         """Candidates judged in this run."""
-        return sum(f.at >= 0 for f in self.found.values())
+        return sum(f.at >= 0 for f in tuple(self.found.values()))
 
     @property
     def reused(self) -> int:
@@ -125,12 +130,12 @@ class Job:
     @property
     def pruned(self) -> int:
         """Candidates that the prediction has ruled out: it took others for better."""
-        return sum(h not in self.found for h in self.predicted)
+        return sum(h not in self.found for h in tuple(self.predicted))
 
     @property
     def failed(self) -> Counter[str]:
         """Candidates that failed, by reason."""
-        return Counter(f.status for f in self.found.values() if not f.ok and f.status != "stopped")
+        return Counter(f.status for f in tuple(self.found.values()) if not f.ok and f.status != "stopped")
 
     @property
     def default_found(self) -> Found | None:

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tilewright.autotune.remember import found_of
-from tilewright.autotune.search import Search, strategy
+from tilewright.autotune.asking import Asker, Round, recalled
 from tilewright.autotune.snapshot import Snapshot, job_state
-from tilewright.autotune.space import Point, draw, usual
 from tilewright.autotune.tasks import Candidate, Found, Job, next_job
-from tilewright.autotune.transfer import from_neighbours
 
 if TYPE_CHECKING:
     from tilewright.autotune.measure.task import Measurer, Outcome
@@ -30,7 +26,7 @@ ROUND_SECONDS = 8.0  # of one round, about: what is learnt in it serves the next
 FINALISTS = 4  # besides the default schedule
 CLOSE = 1.15  # finalists are no slower than the best one, times this
 SAME = 0.005  # times nearer than this are the same, however little they spread
-ASKS = 20  # times that a search is asked before what it has is taken to be known
+AHEAD = 3  # candidates that are left of a round when the next one begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +89,16 @@ class Forgetful:
     def choose(self, job: Job, found: Found) -> None: ...
 
 
+@dataclass(eq=False)
+class Running:
+    """A round that is measured: how many outcomes are still to come, and the best figure when it began."""
+
+    made: Round
+    outcomes: Iterator[Outcome]
+    left: int
+    best: float | None
+
+
 class Tuner:
     """Jobs, and the loop over them. `run` ends in time, and gives why it ended: time, trials, exhausted or interrupted."""
 
@@ -107,7 +113,8 @@ class Tuner:
         self.begun = clock() if begun is None else begun
         self.phase, self.current, self.news = "starting", None, ""
         self.words: list[str] = []
-        self._tells: list[tuple[Job, Point, float | None]] = []
+        self._under_way = 0  # candidates that are measured
+        self._last = 0.0  # when the last round ended
         self._each = 0.5  # seconds of a candidate, about
         self._final_each: float | None = None  # seconds that a finalist takes, about; None: as a candidate
         self.current: Job | None
@@ -160,19 +167,9 @@ class Tuner:
         job.known = self.memory.recall(job)
         for found in self.memory.parents(job):
             job.learn(found)
-        if not self._recalled(job, job.default):
+        if not recalled(job, job.default):
             job.waiting.append(job.default)
         self.memory.advise(job)
-
-    def _recalled(self, job: Job, c: Candidate) -> bool:
-        """Whether a candidate was judged in this run or, by the records, before."""
-        if c.hash in job.found:
-            return True
-        r = job.known.get(str(c.schedule).rstrip("\n"))
-        if r is None:
-            return False
-        job.learn(replace(found_of(c.point, r), candidate=c))
-        return True
 
     @property
     def _search_seconds(self) -> float:
@@ -189,32 +186,30 @@ class Tuner:
         return ""
 
     def _search(self) -> str:
-        pool = ThreadPoolExecutor(1, "tilewright-search")
-        try:
-            upcoming = self._ask_ahead(pool)
-            while upcoming is not None:
-                job, batch = upcoming.result()
-                self._tell()
-                if over := self._over():
-                    return over
-                upcoming = self._ask_ahead(pool)
-                if batch:
-                    self._measure(job, batch)
-            return "exhausted" if all(j.exhausted for j in self.jobs) else "bound"
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        """Measure rounds until there is a reason to end: the next one begins when few of the present one are left."""
+        with closing(Asker(self.measurer, self.settings.strategy, self.settings.seed, self.jobs)) as asker:
+            self._ahead(asker)
+            running = self._start(asker)
+            while running is not None:
+                following = None
+                for outcome in running.outcomes:
+                    self._learn(running, outcome, asker)
+                    if over := self._over():
+                        return over
+                    if following is None and running.left <= AHEAD and asker.ready:
+                        following = self._start(asker)
+                self._end(running)
+                running = following or self._start(asker)
+        if over := self._over():
+            return over
+        return "exhausted" if all(j.exhausted for j in self.jobs) else "bound"
 
-    # Asking -------------------------------------------------------------------------------------------------------
-
-    def _ask_ahead(self, pool: ThreadPoolExecutor) -> Future[tuple[Job, list[Candidate]]] | None:
-        """Ask for the next round in the background; no search is told anything while one is asked."""
+    def _ahead(self, asker: Asker) -> None:
+        """Ask for the next round in the background."""
         job = next_job(self.jobs)
-        if job is None:
-            return None
-        if not job.begun:
-            from_neighbours(job, self.jobs)
-        job.begun += 1
-        return pool.submit(self._ask, job, self._round())
+        if job is not None:
+            job.begun += 1
+        asker.ahead(job, self._round())
 
     def _round(self) -> int:
         """How many candidates the next round has."""
@@ -222,83 +217,45 @@ class Tuner:
         seconds = min(ROUND_SECONDS, max(1.0, self.settings.budget / (4 * len(self.jobs))))
         wanted = max(FEWEST, min(MOST, int(seconds / self._each), int(left / self._each) + 1))
         trials = self.settings.trials
-        return wanted if trials is None else max(1, min(wanted, trials - self.tried))
-
-    def _ask(self, job: Job, count: int) -> tuple[Job, list[Candidate]]:
-        """At most `count` candidates that are not known yet: those that wait, then what the search asks for."""
-        made: list[Candidate] = []
-        while job.waiting and len(made) < count:
-            c = job.waiting.popleft()
-            if not self._recalled(job, c):
-                made.append(c)
-        if job.search is None:
-            job.search = self._strategy(job, [c.point for c in made])
-        asked = {c.hash for c in made}
-        for _ in range(ASKS):
-            if len(made) >= count:
-                break
-            points = job.search.ask(count - len(made))
-            if not points:
-                job.exhausted = True
-                break
-            for p in points:
-                c = Candidate(p)
-                if self._recalled(job, c):
-                    job.search.tell(p, job.found[p.hash].figure)
-                elif p.hash not in asked:
-                    asked.add(p.hash)
-                    made.append(c)
-        return job, made
-
-    def _strategy(self, job: Job, first: Sequence[Point]) -> Search:
-        s = self.settings
-        start = draw(job.space, usual)
-        seeds = [*([start] if start is not None else []), *first]
-        seeds += [
-            f.candidate.point for f in sorted(job.found.values(), key=_by_figure) if f.ok and f.candidate.point.trace
-        ][:8]
-        return strategy(s.strategy, job.space, s.seed, predict=lambda points: self._predict(job, points), seeds=seeds)
-
-    def _predict(self, job: Job, points: Sequence[Point]) -> list[float | None]:
-        """The predicted figures of points, of each schedule once."""
-        new = list({p.hash: p for p in points if p.hash not in job.predicted}.values())
-        if new:
-            said = self.measurer.predict(job.task, [str(p.schedule) for p in new])
-            job.predicted.update(zip((p.hash for p in new), said, strict=True))
-        return [job.predicted[p.hash] for p in points]
-
-    def _tell(self) -> None:
-        for job, p, cost in self._tells:
-            if job.search is not None:
-                job.search.tell(p, cost)
-        self._tells.clear()
+        return wanted if trials is None else max(0, min(wanted, trials - self.tried - self._under_way))
 
     # Measuring ----------------------------------------------------------------------------------------------------
 
-    def _measure(self, job: Job, batch: Sequence[Candidate]) -> None:
-        self.current = job
-        start, before = self.seconds, job.best.figure if job.best else None
-        count = 0
-        with closing(self.measurer.run(job.task, [str(c.schedule) for c in batch], before)) as outcomes:  # type: ignore[type-var]
-            for outcome in outcomes:
-                count += 1
-                self._learn(job, batch[outcome.index], outcome)
-                if self._over():
-                    break
-        took = self.seconds - start
-        after = job.best.figure if job.best else None
-        gain = 1 - after / before if before and after is not None else 0.0
-        job.rounds.append((took, max(0.0, gain)))
-        if count:
-            self._each += 0.5 * (took / count - self._each)
+    def _start(self, asker: Asker) -> Running | None:
+        """Begin to measure the round that was asked for, and ask for another one; None where there is none, or no time."""
+        while not self._over():
+            made = asker.take(self._search_seconds - self.seconds)
+            if made is None:
+                return None
+            self._under_way += len(made.candidates)
+            self._ahead(asker)
+            if made.candidates:
+                best = made.job.best.figure if made.job.best else None
+                texts = [str(c.schedule) for c in made.candidates]
+                until = self.begun + self._search_seconds
+                outcomes = self.measurer.run(made.job.task, texts, best, until)
+                return Running(made, outcomes, len(texts), best)
+        return None
 
-    def _learn(self, job: Job, c: Candidate, outcome: Outcome) -> None:
+    def _end(self, r: Running) -> None:
+        """A round is over: what it took, and what it has gained."""
+        took, self._last = self.seconds - self._last, self.seconds
+        after = r.made.job.best.figure if r.made.job.best else None
+        gain = 1 - after / r.best if r.best and after is not None else 0.0
+        r.made.job.rounds.append((took, max(0.0, gain)))
+        self._each += 0.5 * (took / len(r.made.candidates) - self._each)
+
+    def _learn(self, r: Running, outcome: Outcome, asker: Asker) -> None:
+        job, c = r.made.job, r.made.candidates[outcome.index]
+        self.current = job
+        r.left -= 1
+        self._under_way -= 1
         if outcome.status == "stopped":
             return
         found = self._found(job, c, outcome)
         better = job.learn(found)
         self.memory.keep(job, found, outcome)
-        self._tells.append((job, c.point, found.figure if found.ok else None))
+        asker.tell(found, job)
         self._show(f"{job.name}: {c.origin}" if better else "")
 
     def _found(self, job: Job, c: Candidate, o: Outcome, final: bool = False) -> Found:
@@ -311,7 +268,7 @@ class Tuner:
 
     def _finalists(self, job: Job) -> list[Candidate]:
         """The default schedule and the best few that are close; none where there is nothing to decide."""
-        ok = sorted((f for f in job.found.values() if f.ok), key=_by_figure)
+        ok = sorted((f for f in job.found.values() if f.ok), key=Found.rank)
         if not ok or self.settings.objective != "time":
             return []
         best = ok[0].figure
@@ -348,10 +305,6 @@ class Tuner:
             self._show()
 
 
-def _by_figure(f: Found) -> tuple[float, str]:
-    return (f.figure if f.figure is not None else float("inf"), f.candidate.hash)
-
-
 def winner(job: Job) -> Found | None:
     """The best of a job by its finals, or by single runs where it had none; None where nothing could be measured.
 
@@ -360,7 +313,7 @@ def winner(job: Job) -> Found | None:
     ok = [f for f in (job.finals or job.found.values()) if f.ok]
     if not ok:
         return None
-    best = min(ok, key=_by_figure)
+    best = min(ok, key=Found.rank)
     near = [f for f in ok if f.figure == best.figure or (job.task.objective == "time" and same(f, best))]
     default = next((f for f in near if f.candidate.hash == job.default.hash), None)
     return default or min(near, key=lambda f: f.candidate.hash)

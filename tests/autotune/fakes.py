@@ -32,8 +32,12 @@ class FakeMeasurer:
     def clock(self) -> float:
         return self.now
 
-    def run(self, task: Task, schedules: Sequence[str], best: float | None = None) -> Iterator[Outcome]:
+    def run(
+        self, task: Task, schedules: Sequence[str], best: float | None = None, until: float | None = None
+    ) -> Iterator[Outcome]:
         for index, text in enumerate(schedules):
+            if until is not None and self.now >= until:
+                return
             self.before(len(self.log))
             yield self._judged("run", task, index, text)
 
