@@ -29,13 +29,14 @@ from tilewright.lang.pipeline import Pipeline
 
 EXACT = 16  # sizes up to here have buckets of their own
 MOST = 64  # buckets in all
+ANY = 1 << 62  # no size is larger
 Sizes = Mapping[str, int]
 Weights = Mapping[str, Mapping[int, float]] | Iterable[tuple[Sizes, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The sizes of one symbol in a bucket: low..high, both included."""
+    """The sizes of one symbol in a bucket: low..high, both included (0..ANY: whatever it is)."""
 
     name: str
     low: int
@@ -56,6 +57,11 @@ class Axis:
         return abs(_log(size) - _log(self.nearest(size)))
 
     @property
+    def open(self) -> bool:
+        """Whether it has all sizes: texts do not name it."""
+        return self.low == 0 and self.high == ANY
+
+    @property
     def middle(self) -> int:
         """The geometric middle, rounded."""
         return self.nearest(round(math.sqrt(max(self.low, 1) * self.high)))
@@ -72,12 +78,12 @@ class Bucket:
     @property
     def point(self) -> dict[str, int]:
         """The sizes that stand for it, by name: those that it is tuned at."""
-        return {r.name: n for r, n in zip(self.ranges, self.at, strict=True)}
+        return {r.name: n for r, n in zip(self.ranges, self.at, strict=True) if not r.open}
 
     @property
     def text(self) -> str:
         """As records and files have it: "M=17..24,N=1024"; "" where there are no sizes."""
-        return ",".join(map(str, self.ranges))
+        return ",".join(str(r) for r in self.ranges if not r.open)
 
     def __str__(self) -> str:
         return self.text or "any call"
@@ -85,9 +91,20 @@ class Bucket:
     def __contains__(self, sizes: Sizes) -> bool:
         return all(r.name in sizes and sizes[r.name] in r for r in self.ranges)
 
+    @property
+    def volume(self) -> int:
+        """How many sizes are in it."""
+        return math.prod(r.high - r.low + 1 for r in self.ranges)
+
     def distance(self, sizes: Sizes) -> float:
         """How far sizes lie outside: the sum of the gaps along its axes; 0 inside."""
         return sum(r.gap(sizes[r.name]) for r in self.ranges if r.name in sizes)
+
+    def over(self, names: Sequence[str]) -> Bucket:
+        """The same with axes in the order of these names, open where it has none."""
+        has = {r.name: (r, n) for r, n in zip(self.ranges, self.at, strict=True)}
+        axes = [has.get(n, (Axis(n, 0, ANY), 1)) for n in names]
+        return replace(self, ranges=tuple(r for r, _ in axes), at=tuple(n for _, n in axes))
 
     def samples(self) -> tuple[dict[str, int], ...]:
         """Sizes to look at besides its point: the lowest ones, the middle ones and the highest ones, each once."""
@@ -115,7 +132,8 @@ def _log(size: int) -> float:
 
 
 class Buckets:
-    """Buckets that do not overlap, in the order of their sizes. `coarser` says where axes have fewer points than asked."""
+    """Buckets in the order of their sizes. Where they overlap (those of several records may) the smaller one counts.
+    `coarser` says where axes have fewer points than asked."""
 
     def __init__(self, buckets: Iterable[Bucket], coarser: str = ""):
         self.all: tuple[Bucket, ...] = tuple(sorted(buckets, key=lambda b: tuple((r.low, r.high) for r in b.ranges)))
@@ -127,16 +145,9 @@ class Buckets:
                 code="tune.bucket", where=user_location(), hint='such as "M=1..16,N=1024" and "M=17..64,N=1024"',
             )  # fmt: skip
         self.names: tuple[str, ...] = names[0]
-        clash = next(((a, b) for a, b in self._neighbours if _overlap(a, b)), None)
-        if clash is not None:
-            raise TuneError(
-                f"the buckets {clash[0]} and {clash[1]} overlap", code="tune.bucket", where=user_location(),
-                hint="a size belongs to one bucket",
-            )  # fmt: skip
-
-    @property
-    def _neighbours(self) -> Iterator[tuple[Bucket, Bucket]]:
-        return itertools.combinations(self.all, 2) if len(self.names) != 1 else itertools.pairwise(self.all)
+        if len({b.ranges for b in self.all}) != len(self.all):
+            raise TuneError("a bucket is there twice", code="tune.bucket", where=user_location(),
+                            hint="it has one schedule")  # fmt: skip
 
     @classmethod
     def of(
@@ -184,8 +195,8 @@ class Buckets:
 
     def find(self, sizes: Sizes) -> tuple[Bucket, bool]:
         """The bucket for some sizes, and whether they lie in it: else it is the nearest one, by ratios of sizes; of
-        several that are as near the one with larger sizes. Sizes that are not given count as inside."""
-        best = min(self.all, key=lambda b: (b.distance(sizes), [-r.high for r in b.ranges]))
+        several that are as near the smallest, or the one with larger sizes. Sizes that are not given count as inside."""
+        best = min(self.all, key=lambda b: (b.distance(sizes), b.volume, [-r.high for r in b.ranges]))
         return best, all(n not in sizes or sizes[n] in r for n, r in zip(self.names, best.ranges, strict=True))
 
     def split(self, bucket: Bucket) -> Buckets:
@@ -231,10 +242,6 @@ class Buckets:
             f"{b!s:<32} at {', '.join(f'{n}={v}' for n, v in b.point.items())}  weight {b.weight:.3g}" for b in self
         ]
         return "\n".join([*lines, *([self.coarser] if self.coarser else [])])
-
-
-def _overlap(a: Bucket, b: Bucket) -> bool:
-    return all(r.low <= s.high and s.low <= r.high for r, s in zip(a.ranges, b.ranges, strict=True))
 
 
 # Reading what is asked --------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex
 
 import numpy as np
 
-from tilewright.autotune.buckets import Axis, Bucket, Buckets
+from tilewright.autotune.buckets import Bucket, Buckets
 from tilewright.autotune.errors import TuneError
 from tilewright.codegen.prepack import Packed
 from tilewright.lang.binding import bind
@@ -76,9 +76,9 @@ class Chosen:
         )
         lines = [f"{self.kernel} at {_at(self.sizes)}: {what}"]
         if self.bucket is not None:
-            lines.append(f"  bucket    {self.bucket}, which {_at(self.bucket.point)} stands for")
-        if self.figure:
-            lines.append(f"  measured  {self.figure} there")
+            lines.append(f"  bucket    {self.bucket}")
+        if self.figure and self.bucket is not None:
+            lines.append(f"  measured  {self.figure} at {_at(self.bucket.point)}")
         lines.append(f"  why       {self.why}")
         lines.append(f"  compiled  {'yes' if self.compiled else 'with the first call that needs it'}")
         return "\n".join(lines)
@@ -95,16 +95,19 @@ class Dispatch:
         self, pipeline: Pipeline, entries: Iterable[Entry], *, mode: str = "contract", keyword_only: tuple[str, ...] = (),
         order: Order = "free", left: Iterable[Left] = (),
     ):  # fmt: skip
-        """`entries` have buckets that do not overlap; `left` says what else there was. With `order="fixed"` only schedules
-        are used that combine partial results as the default schedule does, so that all give the same bits."""
+        """`entries` have a bucket each (the smaller one counts where they overlap); `left` says what else there was.
+        With `order="fixed"` only schedules are used that combine partial results as the default schedule does, so that
+        all give the same bits."""
         if order not in ORDERS:
             raise TuneError(f"order is {order!r}", code="tune.order", where=user_location(), hint="free or fixed")
         self.pipeline, self.mode, self.keyword_only, self.order = pipeline, mode, keyword_only, order
         used, more = _usable(pipeline, list(entries), mode, order)
         self.left: tuple[Left, ...] = (*left, *more)
+        named = {r.name for e in used for r in e.bucket.ranges}
+        names = [n for n in pipeline.sizes if n in named]
+        used = [replace(e, bucket=e.bucket.over(names)) for e in used]
         self.entries: dict[Bucket, Entry] = {e.bucket: e for e in used}
-        everything = Bucket(tuple(Axis(n, 0, 1 << 62) for n in pipeline.sizes), (1,) * len(pipeline.sizes))
-        self.buckets = Buckets(self.entries or [everything])
+        self.buckets = Buckets(self.entries or [Bucket((), ())])
         self._kernels: dict[str, Compiled] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -120,7 +123,7 @@ class Dispatch:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"<{self.pipeline.name} with schedules for {len(self.entries)} buckets>"
+        return f"<{self.pipeline.name} with schedules for {_several(len(self.entries), 'bucket')}>"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(f"{self!r} can't be copied or pickled: it holds machine code. Make it again where it is wanted, "
@@ -253,7 +256,8 @@ class Dispatch:
     def report(self) -> str:
         """A line for each bucket: what stands for it, the schedule and where it comes from, what was measured."""
         different = len({e.schedule.hash for e in self.entries.values()})
-        lines = [f"{self.pipeline.name}: {len(self.entries)} buckets, {different} schedules, order {self.order}"]
+        lines = [f"{self.pipeline.name}: {_several(len(self.entries), 'bucket')}, {_several(different, 'schedule')}, "
+                 f"order {self.order}"]  # fmt: skip
         width = max((len(str(b)) for b in self.entries), default=0)
         for b, e in self.entries.items():
             state = "can't be compiled" if e.schedule.hash in self._refused else (
@@ -265,8 +269,14 @@ class Dispatch:
         return "\n".join(lines)
 
 
+def _several(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
 def _figure(e: Entry | None) -> str:
-    return "" if e is None or e.figure is None else f"{e.figure:.4g} {e.unit}".rstrip()
+    from tilewright.autotune.records.lookup import quantity
+
+    return "" if e is None or e.figure is None else quantity(e.figure, e.unit)
 
 
 def _covers(text: str, sizes: Mapping[str, int]) -> bool:
@@ -281,7 +291,8 @@ def _usable(p: Pipeline, entries: Sequence[Entry], mode: str, order: Order) -> t
     used: list[Entry] = []
     left: list[Left] = []
     for e in entries:
-        why = _obstacle(p, e, mode, order)
+        unknown = [r.name for r in e.bucket.ranges if r.name not in p.sizes]
+        why = f"{p.name} has no size {unknown[0]}" if unknown else obstacle(p, e.schedule, mode, order)
         if why is None:
             used.append(e)
         else:
@@ -289,16 +300,17 @@ def _usable(p: Pipeline, entries: Sequence[Entry], mode: str, order: Order) -> t
     return used, left
 
 
-def _obstacle(p: Pipeline, e: Entry, mode: str, order: Order) -> str | None:
-    if e.schedule.pipeline.digest != p.digest:
+def obstacle(p: Pipeline, schedule: Schedule, mode: str, order: Order) -> str | None:
+    """Why calls of a pipeline can't use a schedule; None where they can."""
+    from tilewright.autotune.order import pinned, reduction_order
+
+    if schedule.pipeline.digest != p.digest:
         return "it is for another algorithm"
-    if any(d.kind == "layout" and d.option("given") for d in e.schedule.directives):
+    if any(d.kind == "layout" and d.option("given") for d in schedule.directives):
         return "it takes arguments in a layout of its own, which other buckets do not"
     if order == "fixed":
-        from tilewright.autotune.order import pinned, reduction_order
-
         try:
-            if reduction_order(e.schedule, mode) != pinned(p, mode):
+            if reduction_order(schedule, mode) != pinned(p, mode):
                 return "it combines partial results in another order than the default schedule"
         except TilewrightError as problem:
             return problem.message
@@ -462,4 +474,4 @@ def _by_two(
     return call
 
 
-__all__ = ["Chosen", "Dispatch", "Entry", "Left"]
+__all__ = ["Chosen", "Dispatch", "Entry", "Left", "Order", "obstacle"]
