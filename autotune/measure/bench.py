@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tilewright.lang.errors import ParseError, ScheduleError, TilewrightError
 from tilewright.lang.judging import MismatchError
 from tilewright.lang.text import parse_kernel
 from tilewright.schedule.schedule import Schedule, parse_schedule
+
+if TYPE_CHECKING:
+    from tilewright.autotune.model import Model
 
 FINALS = 0.4  # seconds of timed runs of each finalist
 _FLUSH = 64 << 20  # bytes at least that flush caches
@@ -124,13 +127,21 @@ class Bench:
         return Arena(self.p, self.checks.arguments, blank)
 
     @functools.cached_property
+    def model(self) -> Model:
+        """What foresees a candidate's figure."""
+        from tilewright.autotune.model import Model
+
+        t = self.task
+        return Model(self.p, t.sizes, None, t.mode, t.threads, t.objective, t.scalars)
+
+    @functools.cached_property
     def bound(self) -> float:
         """Seconds below which no time can be true; 0 where nothing is known."""
-        try:
-            from tilewright.autotune.model import lower_bound, peaks
+        from tilewright.autotune.model import lower_bound, peaks
 
-            return float(lower_bound(self.p, self.task.sizes, peaks(self.task.threads)))
-        except (ImportError, TilewrightError):
+        try:
+            return lower_bound(self.p, self.task.sizes, peaks(self.task.threads))
+        except TilewrightError:
             return 0.0
 
     def check(self, kernel: Compiled, report: Report) -> float:
@@ -171,13 +182,14 @@ class Bench:
             run = self.call(kernel)
             with pinned(self.task.threads, policy.pin):
                 report("time")
+                self.bound  # noqa: B018  (for which this machine's peak is measured, once)
                 found = sampled(run, policy, self.before, best, several=self.task.cache == "hot")
                 report("timed")
         self.plausible(found)
         return found
 
     def plausible(self, found: Times) -> None:
-        """Raise Refused for times below what is possible."""
+        """Raise Refused for times that can't be."""
         if found.best <= 0 or found.best < self.bound:
             raise Refused(
                 "instant", f"{found.best:.3g} s is less than the {self.bound:.3g} s that the arithmetic takes"

@@ -1,7 +1,8 @@
 """How one candidate is timed: warm until two runs agree, then as often as its figures need.
 
-The figure is the least of all samples: what else runs on a computer makes times longer, never shorter. Samples end once
-the best and the third of them agree and they have taken long enough, or have taken four times that.
+The figure is the least of all samples: what else runs on a computer makes times longer, never shorter. Samples begin
+with the two runs that agree, and end once the best and the third of them agree and they have taken long enough, or have
+taken four times that.
 """
 
 from __future__ import annotations
@@ -69,17 +70,17 @@ def timed(run: Run, calls: int = 1, before: Run | None = None, clock: Clock = ti
     return (clock() - start) / calls
 
 
-def warmed(run: Run, policy: Policy, before: Run | None, best: float | None, clock: Clock) -> float:
-    """Seconds of a call, once two in a row agree (or five did not)."""
+def warmed(run: Run, policy: Policy, before: Run | None, best: float | None, clock: Clock) -> list[float]:
+    """Seconds of single calls that count: the last two, once two in a row agree (or five did not)."""
     last = timed(run, 1, before, clock)
     for _ in range(4):
         if hopeless(last, best, 2 * policy.hopeless):
-            return last
+            return [last]
         now = timed(run, 1, before, clock)
         if abs(now - last) <= policy.warm * min(now, last):
-            return min(now, last)
+            return [last, now]
         last = now
-    return last
+    return [last]
 
 
 def hopeless(seconds: float, best: float | None, times: float) -> bool:
@@ -93,18 +94,21 @@ def sampled(
 ) -> Times:  # fmt: skip
     """Time a call. `before` happens outside of the timed window of each sample; `several` calls may be a sample. `best`
     is the best figure of other candidates."""
-    once = warmed(run, policy, before, best, clock)
-    calls = max(1, math.ceil(policy.sample / max(once, 1e-9))) if several else 1
-    samples: list[float] = []
-    while True:
+    samples = warmed(run, policy, before, best, clock)
+    calls = max(1, math.ceil(policy.sample / max(*samples, 1e-9))) if several else 1
+    if calls > 1:
+        samples = []  # they were of single calls, whose times the clock says less exactly
+    while not _ended(samples, calls, policy, best):
         samples.append(timed(run, calls, before, clock))
-        if hopeless(min(samples), best, 2 * policy.hopeless):
-            break
-        if len(samples) >= 2 and hopeless(min(samples), best, policy.hopeless):
-            break
-        if policy.enough(samples, sum(samples) * calls):
-            break
     return Times(tuple(samples))
+
+
+def _ended(samples: Sequence[float], calls: int, policy: Policy, best: float | None) -> bool:
+    """Whether there are enough samples of so many calls each, or there is no hope."""
+    if not samples:
+        return False
+    far = policy.hopeless * (1 if len(samples) > 1 else 2)
+    return hopeless(min(samples), best, far) or policy.enough(samples, sum(samples) * calls)
 
 
 def in_turns(

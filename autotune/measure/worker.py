@@ -112,15 +112,8 @@ class Worker:
         return {"status": "ok", "seconds": {"compile": time.perf_counter() - start}}
 
     def do_predict(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        from tilewright.autotune.model import Model
-
         bench = self.bench(job)
-        task = bench.task
-        if not hasattr(bench, "model"):
-            bench.model = Model(  # type: ignore[attr-defined]
-                bench.p, task.sizes, None, task.mode, task.threads, task.objective, task.scalars
-            )
-        found = bench.model.predict(bench.schedule(job["schedule"]))  # type: ignore[attr-defined]
+        found = bench.model.predict(bench.schedule(job["schedule"]))
         return {"status": "ok", "figure": found.cost}
 
     def do_figure(self, job: Mapping[str, Any]) -> dict[str, Any]:
