@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from tilewright.dispatching import dispatch
     from tilewright.lang import operators as ops
     from tilewright.plans import plan
+    from tilewright.tuning import tune
     from tilewright.views.compare import compare
     from tilewright.views.explain import explain
     from tilewright.views.sweep import sweep
@@ -120,6 +121,7 @@ __version__ = "0.1.0"
 _LATER = {
     "compare": "views.compare", "dispatch": "dispatching", "explain": "views.explain", "plan": "plans",
     "sweep": "views.sweep",
+    "tune": "tuning",
 }  # fmt: skip
 
 
@@ -240,6 +242,7 @@ __all__ = [
     "tan",
     "tanh",
     "trunc",
+    "tune",
     "u8",
     "u16",
     "u32",

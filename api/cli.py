@@ -25,6 +25,7 @@ from tilewright.perf_cli import add_perf_command
 from tilewright.plan_cli import add_plan_command
 from tilewright.records_cli import add_records_commands
 from tilewright.trust_cli import add_trust_commands
+from tilewright.tune_cli import add_tune_command
 from tilewright.views_cli import add_view_commands
 
 GOOD, FAILED, MISUSE, INTERNAL = 0, 1, 2, 3
@@ -124,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_perf_command(command, _about_kernel)
     add_plan_command(command, _about_kernel)
+    add_tune_command(command, _about_kernel)
 
     made = command("export", _export, "write the lowered nest as JSON or C for other programs",
                    "With all sizes given it is made for these: buffers have places in their memories.")  # fmt: skip
@@ -154,7 +156,7 @@ def _about_kernel(
     several: dict[str, Any] = {"action": "append", "default": []} if schedules else {}
     if planned:
         made.add_argument(
-            "--size", type=_ranges, action=_Merge, default={}, metavar="M=512,T=1:2048",
+            "--size", type=_ranges, action=_Merge, default={}, metavar="M=512,T=1..2048",
             help="values of the sizes, or ranges of them",
         )  # fmt: skip
     else:
@@ -215,11 +217,11 @@ def _size(name: str, value: str) -> int:
 
 
 def _ranges(text: str) -> dict[str, int | tuple[int, int]]:
-    """Sizes, of which some may be ranges: `T=1:2048`."""
+    """Sizes, of which some may be ranges: `T=1..2048`, or `T=1:2048`."""
     out: dict[str, int | tuple[int, int]] = {}
     for name, value in _pairs(text).items():
-        low, colon, high = value.partition(":")
-        out[name] = (_size(name, low), _size(name, high)) if colon else _size(name, value)
+        low, between, high = value.partition(".." if ".." in value else ":")
+        out[name] = (_size(name, low), _size(name, high)) if between else _size(name, value)
     return out
 
 

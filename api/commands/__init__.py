@@ -8,6 +8,7 @@
     commands.account("examples/matmul.py", machine="toy", sizes=dict(M=64, N=64, K=64)).footprint
     commands.count("examples/matmul.py", sizes=dict(M=64, N=64, K=64)).evaluations
     commands.perf("examples/matmul.py", schedule="expert").explanation
+    commands.tune("examples/matmul.py", sizes=dict(M=256, N=256, K=256), budget_s=10).best
     commands.plan("examples/attention.py", sizes=dict(H=8, M=1024, N=1024, D=64)).metrics
     commands.export("examples/matmul.py", schedule="expert", to="c").files
     commands.explain("examples/matmul.py", schedule="tiled", machine="toy", sizes=dict(M=64, N=64, K=64)).steps
@@ -27,11 +28,12 @@ from tilewright.commands.plan import plan
 from tilewright.commands.show import Shown, show
 from tilewright.commands.simulate import simulate
 from tilewright.commands.targets import Target, UsageError, find_target
+from tilewright.commands.tune import tune
 from tilewright.commands.verify import Step, Verification, verify
 from tilewright.commands.views import compare, explain, sweep
 
 __all__ = [
     "CacheReport", "Culprit", "Diagnosis", "Performance", "Shown", "Step", "Target", "UsageError", "Verification",
     "account", "bisect", "cache", "cache_clear", "compare", "count", "doctor", "explain", "export", "find_target",
-    "machines", "perf", "plan", "read_lock", "show", "simulate", "sweep", "verify", "verify_plan",
+    "machines", "perf", "plan", "read_lock", "show", "simulate", "sweep", "tune", "verify", "verify_plan",
 ]  # fmt: skip

@@ -1,0 +1,65 @@
+"""`tune`: `tw.tune` of a kernel by the name of its file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.commands.files import read_file
+from tilewright.commands.targets import UsageError, closest, find_target
+from tilewright.kernels import Kernel
+
+if TYPE_CHECKING:
+    from tilewright.autotune.tuned import Tuned
+
+__all__ = ["tune"]
+
+
+def tune(
+    target: str | Path | Kernel,
+    *,
+    sizes: Mapping[str, int | tuple[int, int]],
+    space: Any = None,
+    statics: Mapping[str, Any] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    **how: Any,
+) -> Tuned:
+    """`tw.tune` of `FILE[:KERNEL]` or a kernel; `how` are its other options.
+
+    `space` may name a function of the file: one that gives a schedule with knobs, or takes `(s, choose)` and writes one. Or
+    it is a `.tw` file with such a schedule. Raises what `find_target` does, UsageError `usage.size` for sizes that are
+    missing or that the kernel does not have, and what `tw.tune` raises.
+    """
+    from tilewright.tuning import tune as run
+
+    writes = _function(target, space) if isinstance(space, str) else None
+    given = space if isinstance(space, str) and writes is None else None
+    t = find_target(target, given, statics, dtypes)
+    p = t.pipeline
+    for name in sizes:
+        if name not in p.sizes:
+            raise UsageError(f"{p.name} has no size {name!r}", code="usage.size", hint=closest(name, p.sizes))
+    missing = [n for n in p.sizes if n not in sizes]
+    if missing:
+        raise UsageError(
+            f"{p.name} needs the size{'s' * (len(missing) > 1)} {', '.join(missing)}", code="usage.size",
+            hint="give them, as numbers or ranges: --size " + ",".join(f"{n}=1..512" for n in missing),
+        )  # fmt: skip
+    where = (
+        t.schedule if given is not None else writes if writes is not None else None if isinstance(space, str) else space
+    )
+    return run(t.kernel, sizes, space=where, statics=statics, dtypes=dtypes, **how)
+
+
+def _function(target: str | Path | Kernel, name: str) -> Any:
+    """A function of the file that takes `(s, choose)`; None where the name means something else."""
+    if isinstance(target, Kernel):
+        return None
+    file = Path(str(target))
+    source = read_file(file if file.exists() else Path(str(target).rpartition(":")[0]))
+    f = source.functions.get(name)
+    required = inspect.Parameter.empty
+    takes = [q for q in inspect.signature(f).parameters.values() if q.default is required] if f is not None else []
+    return f if len(takes) == 2 else None
