@@ -13,6 +13,7 @@ from tilewright.autotune.errors import TuneError
 from tilewright.autotune.generate import GeneratedSpace
 from tilewright.autotune.knobs import FunctionSpace, KnobSpace
 from tilewright.autotune.measure.task import OBJECTIVES, Measurer, Task
+from tilewright.autotune.model import lower_bound, peaks
 from tilewright.autotune.progress import Watch, progress
 from tilewright.autotune.search import STRATEGIES
 from tilewright.autotune.space import Point, Space, draw, usual
@@ -51,6 +52,7 @@ class Options:
     cache: str = "hot"
     order: str = "free"
     seed: int = 0
+    rates: Mapping[str, float] | None = None  # operations a second at best, by type: measured where they are not given
 
 
 def run(
@@ -111,8 +113,19 @@ def jobs_of(w: Wanted, options: Options) -> list[Job]:
             shapes=bucket.samples()[:1],
         )  # fmt: skip
         space = space_of(w, bucket.point, options)
-        made.append(Job(w.subject, bucket, task, space, _default(space, w.subject), weight=bucket.weight / total))
+        made.append(Job(
+            w.subject, bucket, task, space, _default(space, w.subject), weight=bucket.weight / total,
+            bound=_bound(w.subject, bucket.point, options),
+        ))  # fmt: skip
     return made
+
+
+def _bound(subject: Subject, sizes: Mapping[str, int], options: Options) -> float | None:
+    """The seconds that arithmetic takes at least; None where that is not known."""
+    if options.objective != "time":
+        return None
+    rates = peaks(options.threads) if options.rates is None else options.rates
+    return lower_bound(subject.pipeline, sizes, rates) or None
 
 
 def space_of(w: Wanted, sizes: Mapping[str, int], options: Options) -> Space:

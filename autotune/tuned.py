@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.autotune.buckets import Bucket
 from tilewright.autotune.errors import TuneError
-from tilewright.autotune.tasks import Found, Job
+from tilewright.autotune.tasks import Found, Job, Subject
 from tilewright.autotune.tune import winner
 from tilewright.hw.humane import share
 from tilewright.hw.render.tables import Table, columns, table
 
 if TYPE_CHECKING:
+    from tilewright.autotune.dispatch import Dispatch
+    from tilewright.autotune.frozen import Frozen
+    from tilewright.autotune.regret import Regret
     from tilewright.schedule.schedule import Schedule
 
 REASONS = 3  # of failures that a report tells
@@ -60,7 +64,13 @@ class Result:
     complete: bool
     weight: float = 1.0
     steps: Sequence[Step] = ()
-    regret: Mapping[str, float] = field(default_factory=dict)
+    subject: Subject | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def box(self) -> Bucket:
+        """The bucket itself."""
+        found = Bucket.read(self.bucket)
+        return replace(found, at=tuple(self.sizes[a.name] for a in found.ranges), weight=self.weight)
 
     @property
     def gain(self) -> float | None:
@@ -79,7 +89,6 @@ class Result:
             "bound": self.bound, "unit": self.unit, "gain": self.gain, "reached": self.reached, "spread": self.spread,
             "tried": self.tried, "reused": self.reused, "pruned": self.pruned, "failed": dict(self.failed),
             "reasons": list(self.reasons), "finals": self.finals, "complete": self.complete, "weight": self.weight,
-            "regret": dict(self.regret),
             "steps": [[s.at, s.figure, s.predicted, s.origin, s.status] for s in self.steps],
         }  # fmt: skip
 
@@ -95,7 +104,7 @@ def result_of(job: Job, unit: str, complete: bool) -> Result:
         job.subject.name, job.bucket.text, dict(job.sizes), chosen.schedule, chosen.origin,
         best.figure if best else None, default.figure if default else None, job.bound, unit, best.spread if best else 0.0,
         job.tried, job.reused, job.pruned, dict(job.failed), reasons(job), bool(job.finals), complete and best is not None,
-        job.weight, tuple(map(_step, job.found.values())),
+        job.weight, tuple(map(_step, job.found.values())), job.subject,
     )  # fmt: skip
 
 
@@ -125,6 +134,8 @@ class Tuned:
     stopped: str
     threads: int | None = None
     words: tuple[str, ...] = ()
+    regrets: Mapping[str, Regret] = field(default_factory=dict)
+    about: tuple[str, ...] = ()  # what a file of its schedules says of all figures
 
     @property
     def best(self) -> Schedule:
@@ -159,14 +170,52 @@ class Tuned:
         if not kept:
             names = ", ".join(dict.fromkeys(r.kernel for r in self.results))
             raise TuneError(f"nothing was tuned for {kernel!r}", code="tune.kernel", hint=f"there are {names}")
-        return Tuned(kept, self.objective, self.unit, self.machine, self.strategy, self.seconds, self.budget,
-                     self.stopped, self.threads, self.words)  # fmt: skip
+        return replace(self, results=kept, regrets={k: r for k, r in self.regrets.items() if k == kernel})
+
+    @property
+    def figures(self) -> dict[str, dict[str, float | None]]:
+        """By bucket: the figures of the default schedule, of the best one, of the bound, and how many times better the best
+        one is than the default one."""
+        return {
+            r.bucket: {"default": r.default, "best": r.figure, "bound": r.bound, "gain": r.gain} for r in self.results
+        }
+
+    def kernel(self, name: str | None = None) -> Dispatch:
+        """The kernel with these schedules: it takes for each call the one for its sizes. `name`: which of several."""
+        from tilewright.autotune.dispatch import Dispatch, Entry
+
+        found = self.of(name) if name is not None else self
+        subject = found.results[0].subject
+        if subject is None or len({r.kernel for r in found.results}) != 1:
+            raise _several(found.results)
+        entries = [Entry(r.box, r.schedule, r.figure, r.unit, "tuned") for r in found.results]
+        return Dispatch(subject.pipeline, entries, mode=subject.mode, keyword_only=subject.keyword_only)
+
+    def frozen(self) -> Frozen:
+        """The schedules as a file has them, with their figures (see `tilewright schedules`)."""
+        from tilewright.autotune.frozen import Measured, entry_of, frozen
+
+        entries = [
+            entry_of(
+                r.bucket,
+                r.schedule,
+                None if r.figure is None else Measured(r.figure, r.unit, r.sizes, spread=_share(r)),
+            )
+            for r in self.results
+        ]
+        kernels = {r.kernel: r.schedule.pipeline for r in self.results}
+        return frozen(entries, self.about, list(kernels.values()))
+
+    def save(self, path: str | Path) -> None:
+        """Write the kernels with their schedules as a `.tw` file. Raises OSError where it can't be written."""
+        self.frozen().write(path)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "objective": self.objective, "unit": self.unit, "machine": self.machine, "strategy": self.strategy,
             "threads": self.threads, "seconds": self.seconds, "budget": self.budget, "stopped": self.stopped,
             "complete": self.complete, "words": list(self.words), "results": [r.as_json() for r in self.results],
+            "regrets": {k: r.as_json() for k, r in self.regrets.items()},
         }  # fmt: skip
 
     def to_json(self) -> str:
@@ -196,7 +245,9 @@ class Tuned:
 
     def notes(self) -> list[str]:
         """What one should know before one trusts the figures."""
-        return [*self.words, *_failures(self.results), *_incomplete(self)]
+        several = len(self.regrets) > 1
+        regrets = [f"{k}: {r}" if several else str(r) for k, r in self.regrets.items()]
+        return [*regrets, *self.words, *_failures(self.results), *_incomplete(self)]
 
     def __str__(self) -> str:
         t = self.table()
@@ -262,6 +313,10 @@ def quantity(figure: float | None, unit: str) -> str:
         return f"{figure / scale:.3g} {name}" if figure / scale < 999.5 else f"{figure / scale:.0f} {name}"
     text = humane.count(figure)
     return f"{text} {unit}" if text[-1].isdigit() else f"{text}{unit}" if unit == "J" else f"{text} {unit}"
+
+
+def _share(r: Result) -> float | None:
+    return r.spread / r.figure if r.figure else None
 
 
 def _several(results: Sequence[Result]) -> TuneError:

@@ -42,7 +42,7 @@ def tuned(
 ) -> Tuned:  # fmt: skip
     wanted = Wanted(SUBJECT, Buckets.of(double.pipeline(), sizes, points, weights), Tiles())
     memory = memory_of(records, None)
-    given = Options(**{"budget": 1000.0, "threads": 2, **options})
+    given = Options(**{"budget": 1000.0, "threads": 2, "rates": {"f32": 1e9}, **options})
     return run([wanted], given, lambda: measurer, memory, shown, stream, measurer.clock)
 
 
