@@ -76,7 +76,18 @@ def connect(path: Path | None, readonly: bool = False) -> sqlite3.Connection:
 
     Raises sqlite3.Error where that can't be, RecordError `records.foreign` or `records.newer`.
     """
-    target = ":memory:" if path is None else f"{path.absolute().as_uri()}{'?mode=ro' if readonly else ''}"
+    if path is None:
+        return _connect(":memory:", None, False)
+    uri = path.absolute().as_uri()
+    if not readonly:
+        return _connect(uri, path, False)
+    try:
+        return _connect(f"{uri}?mode=ro", path, True)
+    except sqlite3.OperationalError:  # in a folder where nothing can be written: then nobody writes
+        return _connect(f"{uri}?immutable=1", path, True)
+
+
+def _connect(target: str, path: Path | None, readonly: bool) -> sqlite3.Connection:
     db = sqlite3.connect(target, timeout=BUSY, isolation_level=None, check_same_thread=False, uri=path is not None)
     try:
         _prepare(db, path, readonly)
@@ -202,6 +213,15 @@ def is_damage(e: sqlite3.Error) -> bool:
     return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+def is_text(path: Path) -> bool:
+    """Whether a file that is no database is a text, by its name and its first bytes: then it is somebody's."""
+    if path.suffix in ("", ".db", ".sqlite", ".sqlite3"):
+        return False
+    with open(path, "rb") as file:
+        head = file.read(PAGE)
+    return bool(head) and b"\0" not in head and len(head) - len(head.decode("utf-8", "ignore").encode()) < 4
+
+
 def salvage(path: Path) -> Iterator[Record]:
     """What can be read of a damaged file, row by row; it is not changed. A first page that is lost is made up: it holds
     where tables start, which is the same in all files of a version."""
@@ -239,7 +259,7 @@ def _each(db: sqlite3.Connection, select: str, table: str) -> Iterator[tuple]:
     except sqlite3.Error:
         last = None
     number, missed = 0, 0
-    while (number < last) if last is not None else missed < 10_000:
+    while (number < last) if last is not None else missed < 3_000:
         number, missed = number + 1, missed + 1
         try:
             row = db.execute(f"{select} WHERE id = ?", (number,)).fetchone()

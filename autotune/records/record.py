@@ -99,6 +99,7 @@ class Record:
             number = getattr(self, name)
             put(name, None if number is None else float(number))
         put("schedule", self.schedule.rstrip("\n"))
+        put("message", self.message.encode("utf-8", "replace").decode("utf-8"))  # of other programs: any bytes
         _check(self)
 
     @property
@@ -159,6 +160,8 @@ def _check(r: Record) -> None:
     for name, known in among.items():
         if getattr(r, name) not in known:
             raise _wrong(f"{name} is {getattr(r, name)!r}", "one of " + ", ".join(known))
+    if not 0 <= r.key.threads < 1 << 31:
+        raise _wrong(f"threads are {r.key.threads}")
     numbers = (*r.samples, *(x for x in (r.figure, r.median, r.spread) if x is not None))
     if not all(math.isfinite(x) and x >= 0 for x in numbers):
         raise _wrong("a figure is negative or no number")

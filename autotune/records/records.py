@@ -118,7 +118,9 @@ class Records:
 
     def get(self, digest: str) -> tuple[Record, ...]:
         """The records whose hash, or the hash of whose schedule, begins so."""
-        like = digest.replace("%", "").replace("_", "") + "%"
+        like = "".join(c for c in digest if c.isalnum()) + "%"
+        if like == "%":
+            return ()
         found = self.store.select("m.digest LIKE ? OR m.configuration LIKE ?", (like, like))
         return tuple(sorted((r for r in found if isinstance(r, Record)), key=order))
 

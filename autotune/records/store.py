@@ -123,6 +123,9 @@ class Store:
     def _set_aside(self, why: str) -> None:
         """Rename the damaged file, and begin a new one with what can be read of it; once, however many notice."""
         assert self.path is not None
+        if database.is_text(self.path):
+            raise database.Foreign(f"{self.path} is a text and no database", code="records.foreign",
+                                   hint="name another file")  # fmt: skip
         if self._disk is not None:
             self._disk.close()
             self._disk = None
@@ -164,7 +167,14 @@ class Store:
             if self.path is None:
                 return database.insert(self._memory(), given)
             waiting = self._waiting()
-            done = self._guarded(lambda: database.insert(self._connection(), [*waiting, *given]), None)
+
+            def run() -> int:
+                db = self._connection()
+                # who had to wait in vain does not wait so long again
+                db.execute(f"PRAGMA busy_timeout = {100 if waiting else int(database.BUSY * 1000)}")
+                return database.insert(db, [*waiting, *given])
+
+            done = self._guarded(run, None)
             if done is None:
                 kept = database.insert(self._memory(), given)
                 self._say(f"new records are kept in memory until {self.path} can be written")
