@@ -1,0 +1,1 @@
+"""What tuning achieves, as measured: `python -m benchmarks.tuning COMMAND`."""
