@@ -209,13 +209,14 @@ class Tuner:
         job = next_job(self.jobs)
         if job is not None:
             job.begun += 1
-        asker.ahead(job, self._round())
+        asker.ahead(job, self._round(job))
 
-    def _round(self) -> int:
-        """How many candidates the next round has."""
+    def _round(self, job: Job | None) -> int:
+        """How many candidates the next round of a job has: first ones are small, so that much is learnt soon."""
         left = max(0.0, self._search_seconds - self.seconds)
         seconds = min(ROUND_SECONDS, max(1.0, self.settings.budget / (4 * len(self.jobs))))
-        wanted = max(FEWEST, min(MOST, int(seconds / self._each), int(left / self._each) + 1))
+        most = min(MOST, 2 * job.begun) if job is not None else MOST
+        wanted = max(FEWEST, min(most, int(seconds / self._each), int(left / self._each) + 1))
         trials = self.settings.trials
         return wanted if trials is None else max(0, min(wanted, trials - self.tried - self._under_way))
 
