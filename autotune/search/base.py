@@ -65,7 +65,9 @@ class Tree:
                     return
                 path.append((at, k))
                 at = at.next.setdefault(k, _Node())
-        if path and not at.next:  # else it is no point of this space: a schedule that was written elsewhere has no trace
+        if (
+            path and not at.next
+        ):  # else it is no point of this space: a schedule that was written elsewhere has no trace
             self._close(path)
 
     def _close(self, path: Sequence[tuple[_Node, int]]) -> None:
@@ -161,6 +163,18 @@ class Search:
             f"no other schedule was found in {TRIES:,} tries"
         )  # fmt: skip
         return None
+
+    def anywhere(self) -> Point | None:
+        """A new point at random that can run, however good it is thought to be."""
+        for _ in range(ROUNDS * FACTOR):
+            p = self.fresh()
+            if p is None or self.can_run(p):
+                return p
+        return None
+
+    def can_run(self, p: Point) -> bool:
+        """Whether a point is not predicted to be impossible."""
+        return self.predict is None or self.predict([p])[0] != math.inf
 
     def best_of(self, makes: Callable[[], Point | None], n: int) -> list[Point]:
         """The best n of several that `makes` makes (already taken) and of those left over; without predictions the first n

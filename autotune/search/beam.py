@@ -35,7 +35,8 @@ class Beam(Search):
         self._level = 0
         self._kept: list[Beginning] = [()]
         self._tried: list[tuple[Beginning, Point]] = []  # of this level
-        self._waiting: list[Point] = []
+        self._waiting: list[Point] = []  # to be asked for
+        self._asked: list[str] = []  # of this level, by hash
         self._found_new = False
         self._best = math.inf  # when the last pass began
         self._over = False
@@ -46,15 +47,13 @@ class Beam(Search):
 
     def propose(self, n: int) -> list[Point]:
         while not self._waiting and not self._over:
-            if any(p.hash not in self.told and p.hash in self._seen for _, p in self._tried):
+            if any(h not in self.told for h in self._asked):
                 break  # a cost that has not been told
             self._next_level()
         found, self._waiting = self._waiting[:n], self._waiting[n:]
-        for p in found:
-            self.take(p)
         if found:
             return found
-        p = self.fresh()
+        p = self.anywhere()
         return [p] if p is not None else []
 
     def _begin(self) -> None:
@@ -63,7 +62,7 @@ class Beam(Search):
         self._rest = dict(ranked[0][1].values) if ranked else {}
         self._best = ranked[0][0] if ranked else math.inf
         self._passes += 1
-        self._level, self._kept, self._tried = 0, [()], []
+        self._level, self._kept, self._tried, self._asked = 0, [()], [], []
         self._found_new = self._over = False
 
     def _next_level(self) -> None:
@@ -81,21 +80,18 @@ class Beam(Search):
             else:
                 self._over = True
             return
-        fresh = {p.hash: p for _, p in self._tried if self.is_new(p)}
-        self._found_new = self._found_new or bool(fresh)
-        self._waiting = self._worth(list(fresh.values()))
-        asked = {p.hash for p in self._waiting}
-        self._tried = [(b, p) for b, p in self._tried if p.hash in asked or p.hash in self._seen]
-        if not self._tried:  # nothing of this level can run
-            self._over = True
-        for p in self._waiting:
-            self.take(p)
+        self._waiting = self._worth(list({p.hash: p for _, p in self._tried if self.is_new(p)}.values()))
+        self._found_new = self._found_new or bool(self._waiting)
+        self._asked = [p.hash for p in self._waiting if self.take(p)]
 
     def _worth(self, points: list[Point]) -> list[Point]:
         if self.predict is None or not points:
             return points
         figures = [math.nan if f is None else f for f in self.predict(points)]
         able = [k for k, f in enumerate(figures) if f != math.inf]
+        for k, f in enumerate(figures):
+            if f == math.inf:
+                self.take(points[k])
         able.sort(key=lambda k: (math.isnan(figures[k]), figures[k], k))
         return [points[k] for k in able[: MEASURED * WIDTH]]
 

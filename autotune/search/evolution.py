@@ -38,7 +38,7 @@ class Evolution(Search):
             return self.best_of(self.fresh, n)
         anywhere = sum(self.rng.random() < AT_RANDOM for _ in range(n))
         found = self.best_of(self._child_or_any, n - anywhere) if n > anywhere else []
-        while len(found) < n and (p := self.fresh()) is not None:
+        while len(found) < n and (p := self.anywhere()) is not None:
             found.append(p)
         return found if len(found) == n else found + self.best_of(lambda: None, n - len(found))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from tilewright.autotune.errors import TuneError
-from tilewright.autotune.search.base import TRIES, Predict, Search
+from tilewright.autotune.search.base import Predict, Search
 from tilewright.autotune.space import Point, Space, Trace, Value, draw
 from tilewright.lang.errors import user_location
 
@@ -39,14 +40,18 @@ class Optuna(Search):
             ) from None  # fmt: skip
         self._optuna = optuna
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        own = sampler or optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True, constant_liar=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", optuna.exceptions.ExperimentalWarning
+            )  # of options that are there for years
+            own = sampler or optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True, constant_liar=True)
         self.study = optuna.create_study(sampler=own)
         self._trials: dict[str, Any] = {}  # outstanding, by hash
 
     def propose(self, n: int) -> list[Point]:
         found: list[Point] = []
         for _ in range(n):
-            p = self._suggested() or self.fresh()
+            p = self._suggested() or self.anywhere()
             if p is None:
                 break
             found.append(p)
@@ -64,13 +69,13 @@ class Optuna(Search):
         """A new point as the sampler would have it."""
         if self.tree.closed:
             return None
-        for _ in range(min(REPEATS, TRIES)):
+        for _ in range(REPEATS):
             trial = self.study.ask()
             p = draw(self.space, lambda name, choices, t=trial: self._choice(t, name, choices))
             if p is None:
                 self.study.tell(trial, math.inf)
             elif self.take(p):
-                if self._feasible(p):
+                if self.can_run(p):
                     self._trials[p.hash] = trial
                     return p
                 self.study.tell(trial, math.inf)
@@ -78,9 +83,6 @@ class Optuna(Search):
                 cost = self.told.get(p.hash, (p, None))[1]
                 self.study.tell(trial, math.inf if cost is None else cost)
         return None
-
-    def _feasible(self, p: Point) -> bool:
-        return self.predict is None or self.predict([p])[0] != math.inf
 
     def _choice(self, trial: Any, name: str, choices: Sequence[Value]) -> Value:
         if _ordered(choices):
