@@ -138,7 +138,8 @@ def test_optuna_is_an_extra(monkeypatch):
 @pytest.mark.parametrize("name", ["evolution", "beam", "random"])
 def test_a_search_gives_up_where_nearly_all_choices_lead_nowhere(name):
     def rare(s, choose):
-        if any([choose(f"c{k}", (False, True)) for k in range(40)]):
+        chosen = [choose(f"c{k}", (False, True)) for k in range(40)]
+        if any(chosen):
             raise Dead
 
     search = strategy(name, FunctionSpace(matmul.pipeline(), rare))
