@@ -232,7 +232,7 @@ def _canonical(root: Any, steps: Steps) -> Any:
             extent = n if extent is None else min(n, extent)
         else:
             stride, extent = stride * n, None if extent is None else max(1, extent // n)
-    return root, stride, extent
+    return (root, stride, extent) if extent != 1 else (root, 1, 1)
 
 
 def _plain(part: Any) -> bool:
@@ -355,6 +355,8 @@ def _group(state: State, g: Group) -> Together:
             if moved or fs.origin == "online" or s.key[1] == REPAIR:
                 for n in ir.substitute(s.definition.roots, {var: block}):
                     h.update(n.digest)
+            if moved:
+                h.update(repr(([x.name for x in s.loops], s.transforms)).encode())
     return Together(g.members, g.over, g.block, h.hexdigest())
 
 
