@@ -293,6 +293,8 @@ def _calls(p: Pipeline, axes: Sequence[Axis], weights: Weights) -> Iterator[tupl
             raise _bad(p, "weights", f"weights= is {weights!r:.60}", "by size: {'M': {1: 90, 37: 10}}")
         tables = [list(weights[a.name].items()) if a.name in weights else [(a.high, 1.0)] for a in axes]
         pairs = ((tuple(n for n, _ in row), math.prod(w for _, w in row)) for row in itertools.product(*tables))
+    elif not isinstance(weights, Iterable):
+        raise _bad(p, "weights", f"weights= is {weights!r:.60}", "by size: {'M': {1: 90, 37: 10}}")
     else:
         fixed = {a.name: a.high for a in axes}
         pairs = ((tuple({**fixed, **at}[n] for n in names), w) for at, w in weights)
