@@ -8,15 +8,16 @@ always to say nothing: what nobody writes has the default schedule, so that the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tilewright.autotune.generate.draft import USUAL, Draft, Form, Rule, Setting
 from tilewright.autotune.generate.extents import Extents
 from tilewright.autotune.generate.groups import grouped
+from tilewright.autotune.generate.online import one_pass
 from tilewright.autotune.generate.products import tile_forms
 from tilewright.autotune.generate.pure import pure_forms
 from tilewright.autotune.generate.updates import update_forms
-from tilewright.autotune.space import Choose
+from tilewright.autotune.space import Choose, Point, Value, draw
 from tilewright.codegen.data_caches import data_caches
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.default import complete
@@ -26,7 +27,7 @@ from tilewright.schedule.schedule import Schedule
 
 _CACHES = (32 << 10, 1 << 20, 32 << 20)  # where the system does not say
 
-WHOLE: tuple[Rule, ...] = (grouped,)
+WHOLE: tuple[Rule, ...] = (one_pass, grouped)
 PLACES: tuple[Rule, ...] = ()
 LOOPS: tuple[Rule, ...] = (tile_forms, pure_forms, update_forms)
 
@@ -62,6 +63,24 @@ class GeneratedSpace:
         for name in reversed(s.state.order):
             d.form(name)
         return complete(s, self.at.mode, self.at.registers, also=[k for k in d.untouched if k in s.state.stages])
+
+    def starts(self) -> list[Point]:
+        """Points to begin with: the default schedule, then for every form of the whole all forms usual, and all of them the
+        first that a rule offers, with the usual choices inside; each schedule once."""
+        wholes: list[Value] = [USUAL]
+
+        def forms(whole: Value, written: bool) -> Choose:
+            def choose(name: str, choices: Sequence[Value]) -> Value:
+                if name == "whole":
+                    wholes[1:] = [c for c in choices if c != USUAL]
+                    return whole if whole in choices else choices[0]
+                return choices[1] if written and name.endswith(".form") else choices[0]
+
+            return choose
+
+        found = [p for p in (draw(self, forms(USUAL, w)) for w in (False, True)) if p is not None]
+        found += [p for x in wholes[1:] for w in (False, True) if (p := draw(self, forms(x, w))) is not None]
+        return list({p.hash: p for p in found}.values())
 
 
 __all__ = ["USUAL", "Draft", "Form", "GeneratedSpace", "Rule", "Setting"]

@@ -13,7 +13,7 @@ from tilewright.schedule.build import Builder
 from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.registers import Registers
 from tilewright.schedule.schedule import Schedule
-from tilewright.schedule.state import Key, Stage
+from tilewright.schedule.state import Key, Stage, State
 
 USUAL = "usual"  # the form of what is left to the default schedule
 
@@ -65,6 +65,7 @@ class Draft:
     alike: dict[str, str] = field(default_factory=dict)  # Funcs that are treated like another one, by name
     made: dict[str, Value] = field(default_factory=dict)  # choices so far
     rules: Sequence[Rule] = ()  # of loops
+    _regions: tuple[State, Builder] | None = None  # of the state that was asked about last
     _built: Builder | None = None
 
     def choose(self, name: str, choices: Sequence[Value]) -> Value:

@@ -44,7 +44,7 @@ class Extents:
             return UNKNOWN - 1
 
     def rounds(self, name: str) -> bool:
-        """Whether rows of a Func may be computed in whole vectors: no input is read outside of where it is, whatever its size."""
+        """Whether rows of a Func may be computed in whole vectors: no input is read outside of where it is, at any size."""
         if name not in self._rounds:
             self._rounds[name] = self._may_round(name)
         return self._rounds[name]

@@ -40,6 +40,10 @@ class Operand:
     vars: frozenset[str]
     bytes: int
 
+    def size(self, whole: Mapping[str, int]) -> int:
+        """Bytes of all of it, from how far variables run."""
+        return self.bytes * math.prod(whole.get(v, 1) for v in self.vars)
+
     @property
     def straight(self) -> bool:
         """Whether it lies along that axis."""
@@ -76,14 +80,21 @@ def _operand(draft: Draft, n: Node, tile: Sequence[Node]) -> Operand | None:
 
 def pack_operands(
     draft: Draft, name: str, address: str, found: Sequence[Operand], levels: Sequence[Level], parallel: str | None,
-    tiles: Mapping[str, int],
+    tiles: Mapping[str, int], whole: Mapping[str, int],
 ) -> None:  # fmt: skip
     """Choose for each operand where it is copied into panels of a tile's width, if anywhere."""
     around = [x.loop for x in levels]
     for x in found:
         places = _places(x, levels, tiles)
-        chosen = str(draft.choose(f"{name}.pack {x.tensor.name}", ("", *places))) if places else ""
-        if chosen:
+        own = isinstance(x.tensor, Func) and _lies_for(draft, x.tensor, name)
+        among = ["", *places, *(("own",) if own else ())]
+        if draft.at.cache(2) < 2 * x.size(whole) and places:  # it does not stay in the cache as it stands
+            first = _once(x, levels, places)
+            among = [first, *(y for y in among if y != first)]
+        chosen = str(draft.choose(f"{name}.pack {x.tensor.name}", among)) if len(among) > 1 else ""
+        if chosen == "own":
+            apply(draft.s, "layout", "", (x.tensor.name,), layout=_panels(x, tiles[x.along]))
+        elif chosen:
             outside = parallel is not None and around.index(chosen) < around.index(parallel)
             _pack(draft, x, f"{address}.{chosen}", tiles[x.along], outside)
 
@@ -99,14 +110,35 @@ def _places(x: Operand, levels: Sequence[Level], tiles: Mapping[str, int]) -> li
     return found[::-1]
 
 
+def _once(x: Operand, levels: Sequence[Level], places: Sequence[str]) -> str:
+    """The innermost place at which nothing is copied twice, else the outermost one."""
+    again = next((k for k, y in enumerate(levels) if y.axis not in x.vars and y.trips > 1), len(levels))
+    outside = [y.loop for y in levels[:again]]
+    return next((y for y in places if y in outside), places[-1])
+
+
+def _lies_for(draft: Draft, f: Func, reader: str) -> bool:
+    """Whether a Func may lie in its buffer as one reader likes it: nobody else reads it, and nothing is said of that yet."""
+    fs = draft.s.state.funcs[f.name]
+    others = [k for k in draft.s.state.consumers(f) if k.key[0] != reader]
+    plain = fs.layout is None and fs.origin == "algorithm" and f.name not in draft.s.state.outputs
+    return plain and not others and not fs.folds and fs.compute.kind != "inline"
+
+
+def _panels(x: Operand, width: int) -> str:
+    """The layout in panels of a width along the tile's axis."""
+    names = [f"a{k}" for k in range(x.rank)]
+    a = names[x.axis]
+    return f"{' '.join(names)} -> {a}//{width} {' '.join(n for n in names if n != a)} {a}%{width}"
+
+
 def _pack(draft: Draft, x: Operand, at: str, width: int, shared: bool) -> None:
     s = draft.s
     names = [f"a{k}" for k in range(x.rank)]
     a, last = names[x.axis], names[-1]
     rest = [n for n in names if n != a]
     before = set(s.state.funcs)
-    layout = f"{' '.join(names)} -> {a}//{width} {' '.join(rest)} {a}%{width}"
-    apply(s, "cache_read", "", (x.tensor.name,), at=at, layout=layout)
+    apply(s, "cache_read", "", (x.tensor.name,), at=at, layout=_panels(x, width))
     (copy,) = set(s.state.funcs) - before
     lanes = max(2, draft.at.registers.width // max(4, x.bytes))
     if x.straight:

@@ -11,11 +11,12 @@ from tilewright.autotune.generate.packing import Level, Operand, operands, pack_
 from tilewright.lang.func import Definition
 from tilewright.lang.ir import Node
 from tilewright.schedule.default_loops import apply, as_it_lies, is_reused, lanes_of, shape, single_axes
-from tilewright.schedule.state import Stage
+from tilewright.schedule.state import REPAIR, Stage
 
 _ROOM = 2  # registers beside the sums and a row of vectors: what they are multiplied with
 _ROWS = 20  # of a tile: more need too many streams
 _PIECE = 32  # of a reduction in blocks: shorter ones store sums too often
+_SHORT = 600  # of a reduction that needs no blocks
 _LONG = 2048  # of a reduction without blocks: what longer ones read does not stay in the caches
 
 
@@ -36,10 +37,11 @@ class Product:
 
 def product(draft: Draft, name: str) -> Product | None:
     """The product that a Func is, with loops that nobody has written."""
-    stages = draft.stages(name)
+    s = draft.s
+    stages = [x for x in draft.stages(name) if x.key[1] != REPAIR]
     if len(stages) != 2 or not draft.free(name) or stages[1].branches or len(stages[1].loops) < 2:
         return None
-    stage, s = stages[1], draft.s
+    stage = stages[1]
     if s.state.block_of(stage.key) is None and any(fs.compute.stage == stage.key for fs in s.state.funcs.values()):
         return None  # others are computed in its loops
     b = draft.regions()
@@ -104,9 +106,10 @@ def write_tile(draft: Draft, name: str, p: Product) -> None:
     for x in [*(running[-1:] if unroll > 1 else ()), *rows, f"{v}_m"]:
         apply(draft.s, "unroll", address, (x,))
     apply(draft.s, "vectorize", address, (f"{v}_v",))
-    pack_operands(draft, name, address, p.operands, levels, parallel, {v: width, **heights})  # fmt: skip
+    whole = {**{x.axis: x.part * x.trips for x in levels}, **sizes, **{r: _deep(draft, p, r) for r in p.reductions}}
+    pack_operands(draft, name, address, p.operands, levels, parallel, {v: width, **heights}, whole)
     apply(draft.s, "cache_write", "", (name,), at=f"{address}.{held}")
-    if blocks.get(k) and draft.flag(f"{name}.prefetch"):
+    if blocks.get(k) and draft.flag(f"{name}.prefetch", True):
         apply(draft.s, "prefetch", "", (name,), at=f"{address}.{held}", offset=0)
     draft.written(p.stage.key)
 
@@ -158,7 +161,7 @@ def _blocks(
 ) -> dict[str, int]:
     """By axis, how long blocks for the caches are; 0 for none."""
     k = p.reductions[0]
-    deep = draft.extent(p.d, _rvar(p, k))
+    deep = _deep(draft, p, k)
     blocks: dict[str, int] = {}
     size = max(1, min(t.bytes for t in p.d.func.dtypes))
     few = len(heights) == 0 or sizes[p.rows[0].attr] <= 2 * max(heights.values())
@@ -169,7 +172,7 @@ def _blocks(
         else []
     )
     if cut or streams:
-        blocks[k] = draft.number(f"{name}.block {k}", ([0, *cut] if deep <= _LONG else [*cut, 0]) + streams)
+        blocks[k] = draft.number(f"{name}.block {k}", ([0, *cut] if deep <= _SHORT else [*cut, 0]) + streams)
     depth = blocks.get(k) or deep
     v = p.vector.attr
     panels = [
@@ -185,7 +188,7 @@ def _blocks(
         strips = [n * heights[r] for n in (8, 16, 4, 2, 32) if n * heights[r] < sizes[r]]
         strips = [n for n in strips if n <= max(fitting, 2 * heights[r])]
         if strips:
-            blocks[r] = draft.number(f"{name}.block {r}", [0, *strips])
+            blocks[r] = draft.number(f"{name}.block {r}", [*strips, 0])
     return {x: n for x, n in blocks.items() if n}
 
 
@@ -194,7 +197,7 @@ def _unrolls(
 ) -> list[int]:
     """How many steps of the innermost reduction are unrolled; code stays short."""
     last = p.reductions[-1]
-    deep = blocks.get(last) or draft.extent(p.d, _rvar(p, last))
+    deep = blocks.get(last) or _deep(draft, p, last)
     tile = vectors
     for h in heights.values():
         tile *= h
@@ -224,7 +227,7 @@ def _levels(
         found.append(Level(x, x, draft.extent(p.d, var), 1))
     for x in around:
         a, kind = x[:-2], x[-1]
-        whole = sizes[a] if a in sizes else draft.extent(p.d, _rvar(p, a))
+        whole = sizes[a] if a in sizes else _deep(draft, p, a)
         part = blocks.get(a) or whole
         found.append(
             Level(x, a, -(-whole // part), part) if kind == "c" else Level(x, a, -(-part // tiles[a]), tiles[a])
@@ -232,8 +235,11 @@ def _levels(
     return found
 
 
-def _rvar(p: Product, name: str) -> Node:
-    return next(x for x in p.d.rdom.rvars if x.attr[1] == name)  # type: ignore[union-attr]
+def _deep(draft: Draft, p: Product, name: str) -> int:
+    """How many points a reduction variable has: of a member of a pass over blocks those of a block."""
+    var = next(x for x in p.d.rdom.rvars if x.attr[1] == name)  # type: ignore[union-attr]
+    group = draft.s.state.block_of(p.stage.key)
+    return group.block if group is not None and group.over == name else draft.extent(p.d, var)
 
 
 def _parallel(draft: Draft, name: str, p: Product, levels: Sequence[Level]) -> str | None:
