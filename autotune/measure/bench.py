@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.autotune.measure.checks import Arena, Case, Checks, trial
+from tilewright.autotune.measure.checks import Arena, Case, Checks, case, shapes_of, shown, trial
 from tilewright.autotune.measure.task import Task
 from tilewright.autotune.measure.timing import Policy, Times, in_turns, sampled, timed
 from tilewright.codegen import runtime
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FINALS = 0.4  # seconds of timed runs of each finalist
 _FLUSH = 64 << 20  # bytes at least that flush caches
-_REFERENCE, _PATIENCE = 0.3, 20.0  # seconds that the reference may take: it beside the default schedule, it alone
+_REFERENCE, _PATIENCE = 0.5, 20.0  # seconds that the reference may take: it beside the default schedule, it alone
 _ROUNDS = 25  # of finalists at most
 
 Report = Callable[..., None]  # report("check") says that a stage begins; "time" waits until nothing else runs
@@ -94,13 +94,15 @@ class Bench:
         wanted = [(self.task.sizes, self.checks.arguments)]
         wanted += [(s, self.checks.arguments_at(s, {})) for s in self.task.shapes if dict(s) != dict(self.task.sizes)]
         for sizes, args in wanted:
-            took = self.checks.reference_seconds(sizes)
-            if took > _REFERENCE and self.default is not None:
+            took = self.checks.case_seconds(sizes)
+            if took < _REFERENCE:
+                yield case(self.p, self.task, sizes, args)
+            elif self.default is not None:
                 yield self.checks.large(self.default, args, sizes)
             elif took < _PATIENCE:
                 yield self.checks.large(self.checks.by_reference, args, sizes)
             else:
-                self.checks.skipped.append(f"values at {sizes}: the default schedule can't be run")
+                self.checks.skipped.append(f"values at {shown(sizes)}: the default schedule can't be run")
 
     @functools.cached_property
     def default(self) -> Compiled | None:
@@ -109,8 +111,8 @@ class Bench:
             return None
         try:
             made = compile_schedule(self.p, None, self.task.mode)
-            for case in self.checks.small:
-                trial(case, made, self.task.threads)
+            for small in self.checks.small:
+                trial(small, made, self.task.threads)
         except Exception:
             return None
         return made
@@ -120,8 +122,6 @@ class Bench:
         """The arrays that candidates are timed on."""
         if self.cases:
             return self.cases[0].arena()
-        from tilewright.autotune.measure.checks import shapes_of
-
         shapes = shapes_of(self.p, self.checks.arguments, self.task.sizes)
         blank = [np.empty(s, o.dtype.np) for s, o in zip(shapes, self.p.outputs, strict=True)]
         return Arena(self.p, self.checks.arguments, blank)
@@ -151,8 +151,8 @@ class Bench:
         with measurable():
             self.checks.arguments  # noqa: B018
         with refused(during="check"):
-            for case in self.checks.small:
-                trial(case, kernel, threads)
+            for small in self.checks.small:
+                trial(small, kernel, threads)
             report("expect")
             cases = self.cases
             report("run")
@@ -160,8 +160,8 @@ class Bench:
             if cases:
                 trial(cases[0], kernel, threads, self.arena)
             took = time.perf_counter() - start
-            for case in cases[1:]:
-                trial(case, kernel, threads)
+            for other in cases[1:]:
+                trial(other, kernel, threads)
         return took
 
     def call(self, kernel: Compiled) -> Callable[[], Any]:
