@@ -107,7 +107,7 @@ class Dispatch:
         names = [n for n in pipeline.sizes if n in named]
         used = [replace(e, bucket=e.bucket.over(names)) for e in used]
         self.entries: dict[Bucket, Entry] = {e.bucket: e for e in used}
-        self.buckets = Buckets(self.entries or [Bucket((), ())])
+        self.buckets = Buckets([e.bucket for e in used] or [Bucket((), ())])
         self._kernels: dict[str, Compiled] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
