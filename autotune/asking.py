@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.autotune.remember import found_of
 from tilewright.autotune.search import Search, strategy
-from tilewright.autotune.space import Point, draw, usual
+from tilewright.autotune.space import Point, starts
 from tilewright.autotune.tasks import Candidate, Found, Job
 from tilewright.autotune.transfer import from_neighbours
 
@@ -114,10 +114,9 @@ class Asker:
         return made
 
     def _search(self, job: Job, first: Iterable[Candidate]) -> Search:
-        start = draw(job.space, usual)
         good = sorted((f for f in tuple(job.found.values()) if f.ok), key=Found.rank)
         known = [f.candidate.point for f in good if f.candidate.point.trace][:PARENTS]
-        seeds = [*([start] if start is not None else []), *(c.point for c in first), *known]
+        seeds = [*starts(job.space), *(c.point for c in first), *known]
         return strategy(self.name, job.space, self.seed, lambda points: self._predict(job, points), seeds)
 
     def _predict(self, job: Job, points: Sequence[Point]) -> list[float | None]:

@@ -92,6 +92,13 @@ def usual(name: str, choices: Sequence[Value]) -> Value:
     return choices[0]
 
 
+def starts(space: Space) -> list[Point]:
+    """The points to begin with: those that the space names (by a method `starts`), else the all-usual one."""
+    named = getattr(space, "starts", None)
+    made = draw(space, usual) if named is None else None
+    return list(named()) if named is not None else [] if made is None else [made]
+
+
 def at_random(rng: random.Random) -> Choose:
     return lambda name, choices: rng.choice(choices)
 
@@ -199,5 +206,5 @@ def _next(taken: Sequence[tuple[int, int]]) -> list[int] | None:
 
 __all__ = [
     "Choose", "Dead", "Decision", "Point", "Space", "Trace", "Value", "at_random", "by_name", "cross", "draw", "mutate",
-    "neighbours", "points", "sample", "usual",
+    "neighbours", "points", "sample", "starts", "usual",
 ]  # fmt: skip

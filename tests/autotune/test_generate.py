@@ -20,3 +20,12 @@ def test_the_usual_point_is_the_default_schedule(name):
     made = space.draw(GeneratedSpace(pipeline, dict.fromkeys(pipeline.sizes, 200)), space.usual)
     assert made is not None
     assert made.schedule == complete(Schedule(pipeline))
+
+
+@pytest.mark.parametrize("name", ["matmul", "attention"])
+def test_a_space_says_where_to_begin(name):
+    pipeline = getattr(importlib.import_module(f"examples.{name}"), name).pipeline()
+    made = space.starts(GeneratedSpace(pipeline, dict.fromkeys(pipeline.sizes, 512)))
+    assert made[0].schedule == complete(Schedule(pipeline))
+    assert len({p.hash for p in made}) == len(made) > 1
+    assert name != "attention" or any("online" in str(p.schedule) for p in made)
