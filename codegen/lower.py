@@ -155,15 +155,16 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 
 
-def lower(request: Request) -> Lowered:
-    """Run all passes. `TILEWRIGHT_DUMP=all` (or names, separated by commas) prints results to stderr.
+def lower(request: Request, passes: tuple[tuple[str, Pass], ...] = PASSES) -> Lowered:
+    """Run all passes, or some in their order. `TILEWRIGHT_DUMP=all` (or names, separated by commas) prints results to
+    stderr.
 
     Raises CoverageError where the request is checked and the loops do not compute what the Nest promises.
     """
     wanted = os.environ.get("TILEWRIGHT_DUMP", "")
     out = Lowered(None)  # type: ignore[arg-type]
     value: Any = None
-    for name, run in PASSES:
+    for name, run in passes:
         start = time.perf_counter()
         value = run(value, request)
         out.timings[name] = time.perf_counter() - start

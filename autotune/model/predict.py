@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from tilewright.autotune.model.rates import here
 from tilewright.autotune.model.samples import Samples
 from tilewright.autotune.model.walk import Walk
 from tilewright.codegen.cache_estimate.tree import tree
-from tilewright.codegen.lower import as_written, lower
+from tilewright.codegen.lower import PASSES, as_written, lower
 from tilewright.hw import CapacityError, Machine, SimulationError
 from tilewright.lang.binding import check_all_sizes
 from tilewright.lang.errors import TilewrightError
@@ -24,6 +24,8 @@ from tilewright.schedule.machines import as_machine
 from tilewright.schedule.registers import Registers, host_registers
 from tilewright.schedule.schedule import Schedule
 
+# What loops become afterwards (parts without conditions, edges) changes what a compiler makes of them, not what they do.
+_PASSES = tuple(x for x in PASSES if x[0] in ("nest", "flatten", "sizes", "single", "functions"))
 _OVERLAP = 0.3  # of the time that data take to come, beside computing
 
 
@@ -81,6 +83,15 @@ class Model:
         return here() if self.machine is None else as_machine(self.machine, Schedule(self.pipeline))
 
     @cached_property
+    def _caches(self) -> Machine:
+        """The machine with caches that go by physical addresses, all but the first, taken for such without sets: pages lie
+        anywhere."""
+        first, *others = self._host.caches or (None,)
+        if first is None:
+            return self._host
+        return replace(self._host, caches=(first, *(replace(c, ways=c.size // c.line) for c in others)))
+
+    @cached_property
     def _core(self) -> Core:
         return Core.of(self._host, self._registers)
 
@@ -100,7 +111,7 @@ class Model:
         from tilewright.codegen.compile import completed
 
         full = completed(self.pipeline, schedule, self.mode, self._registers)
-        program = lower(as_written(full.state, self.mode, "model", sizes=self.sizes)).results["single"]
+        program = lower(as_written(full.state, self.mode, "model", sizes=self.sizes), _PASSES).program
         computing = Walk(self._core, Samples(self._env), self.threads).run(program)
         parts = {"computing": computing.cycles}
         try:
@@ -108,7 +119,7 @@ class Model:
         except SimulationError:  # a loop that ends where data say
             root = None
         if root is not None:
-            parts |= {n: c / computing.speedup for n, c in moving(root, self._host).items()}
+            parts |= {n: c / computing.speedup for n, c in moving(root, self._caches).items()}
         cycles = parts["computing"] + _OVERLAP * (sum(parts.values()) - parts["computing"])
         return Prediction(cycles / (self._host.clock_ghz * 1e9), "", parts)
 

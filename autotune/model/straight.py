@@ -25,6 +25,8 @@ Axes = tuple[tuple[Node, int], ...]
 _NEAR = 4  # elements apart, up to which lanes are loaded as whole vectors and shuffled
 _FAR = 512  # bytes
 _THROUGH = 12.0  # cycles of a value that is stored and loaded again
+_PUSHED = 3.0  # sums on the stack for each that finds no register
+_SPILL = 1.5  # times as long as to load it takes to keep one there
 _GRID = 1 << 12  # elements whose places are looked at, at most
 
 
@@ -47,6 +49,7 @@ class Straight:
     chain: float = 0.0  # cycles from one turn to the next that results are waited for
     stalls: float = 0.0  # cycles of a turn in which loads wait for stores
     held: float = 0.0  # registers of sums
+    width: float = 0.0  # bytes of each
     operands: float = 0.0  # registers of what sums are made of
     updates: float = 1.0  # of each sum in a turn
     placed: frozenset[Node] = frozenset()  # variables of where the present statement stores
@@ -138,7 +141,7 @@ class Straight:
         if n.op in ("load", "load_if"):
             b = n.attr[0]
             if b.memory != "reg":
-                self._load(n, b, moving, over, times * share)
+                self._load(n, b, moving, over, times * share, lanes)
             return
         kind = CLASS_OF.get(n.op)
         if kind is None and n.op not in ("select", "cast"):
@@ -158,11 +161,14 @@ class Straight:
         n = max(1, -(-size // self.core.registers.width))
         return float(n), size / n
 
-    def _load(self, n: Node, b: L.Buffer, moving: Axes, over: tuple[Node, int] | None, times: float) -> None:
+    def _load(
+        self, n: Node, b: L.Buffer, moving: Axes, over: tuple[Node, int] | None, times: float,
+        lanes: tuple[Node, int] | None = None,
+    ) -> None:  # fmt: skip
         work = self._work(n)
         width = b.dtype.bytes
-        if over is None:
-            work.load(times, width)
+        if over is None:  # all lanes of a register have it
+            work.load(times, min(width * lanes[1], self.core.registers.width) if lanes else width)
             return
         pieces, whole, spread = self._pattern(n.args[-1], b, moving, over)
         registers, size = self._registers(width, over)
@@ -240,7 +246,8 @@ class Straight:
         apart = own is not None and b.argument is not None and rows > 1
         if own is not None and not apart:
             if fixed or b.memory == "reg":
-                self.held = max(self.held, times * self._registers(value.dtype.bytes, over)[0])
+                wide, self.width = self._registers(value.dtype.bytes, over)
+                self.held = max(self.held, times * wide)
                 self.updates = max(self.updates, updates)
             if fixed:
                 self.chain = max(self.chain, updates * _depth(value, own) * (share > 0))
@@ -288,12 +295,11 @@ class Straight:
         return most if most > 1 else 0
 
     def _spills(self) -> None:
-        """Sums that find no register are loaded and stored at each update."""
+        """Sums that find no register are loaded and stored at each update, and push others out."""
         extra = self.held + min(self.operands, 8.0) + 1 - self.core.registers.count
         if self.held and extra > 0:
-            n = min(extra, self.held) * self.updates
-            self.turn.load(n, self.core.registers.width)
-            self.turn.store(n, self.core.registers.width)
+            n = min(_PUSHED * extra, self.held) * self.updates
+            self.stalls += _SPILL * n * self.width / self.core.loaded
 
 
 def _depth(root: Node, leaf: Node) -> float:
