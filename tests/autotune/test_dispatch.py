@@ -340,7 +340,7 @@ def test_wrong_sources_are_refused(tmp_path: Path) -> None:
     assert e.value.code == "tune.kernel"
     with pytest.raises(FileNotFoundError):
         tw.dispatch(product, tmp_path / "none.tw")
-    (tmp_path / "bad.tw").write_text("tilewright 1\n\nschedule product\n  no such thing\n")
+    (tmp_path / "bad.tw").write_text("tilewright 1\n\nschedule product\n  split split split (\n")
     with pytest.raises(ParseError):
         tw.dispatch(product, tmp_path / "bad.tw")
 
