@@ -12,11 +12,13 @@ from contextlib import suppress
 
 from tilewright.autotune.generate.draft import Draft, Form
 from tilewright.autotune.generate.pure import in_registers, is_pure, overlaps, strips
+from tilewright.lang import ir
 from tilewright.lang.errors import ScheduleError, TilewrightError
 from tilewright.schedule.default_loops import apply, cost, shape
 from tilewright.schedule.default_places import in_memory_by_default
 from tilewright.schedule.online import between
 from tilewright.schedule.ranges import constant_extent
+from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.sites import legal_sites
 
 FEW = 6  # Funcs about each of which it is decided alone
@@ -24,6 +26,7 @@ _COSTLY = 40  # operations of an element that is never computed anew for each of
 _INLINE = ("usual", "none", "8", "16")  # of many Funcs: up to how many operations
 _DEPTHS = (0, 1, 2, 4, 8)  # of many Funcs: stages of a group (0: as many as there are)
 _KEPT = 1024  # bytes of a buffer that is worth being allocated once for a whole strip
+_EDGES = 2  # times that Funcs of one group read beyond edges: what is needed of the first grows with each of them
 _REGISTERS = 1  # times all registers: the most that is held in them
 
 
@@ -46,7 +49,8 @@ class _Groups:
         self.levels: dict[str, dict[str, str]] = {}
         self.windows: dict[str, int] = {}
         self.many = False
-        self.depth: dict[str, int] = {}
+        self.depth: dict[str, int] = {}  # of an output 0, of what it reads 1, and so on
+        self.edges: dict[str, int] = {}  # of a chain in a group, how often it reads beyond edges
         self.apart = 0
 
     def write(self, d: Draft) -> None:
@@ -56,15 +60,20 @@ class _Groups:
         if self.many:
             self.apart = d.number("groups.stages", _DEPTHS)
             d.alike = self._alike([*d.s.state.outputs, *reversed(stored)])
+        before = len(d.s)
+        for name in stored:  # what is not decided yet: inlined into each other, they would grow without end
+            apply(d.s, "compute_root", "", (name,))
         for name in reversed(d.s.state.order):
             if name in d.s.state.outputs:
-                self.depth[name] = 0
+                self.depth[name] = self.edges[name] = 0
                 self._head(name)
             elif name in stored:
-                readers = [self.depth.get(k.key[0], 0) for k in d.s.state.consumers(d.func(name))]
-                self.depth[name] = 1 + max(readers, default=0)
+                readers = self._readers(name)
+                self.depth[name] = 1 + max((self.depth[r] for r in readers), default=0)
+                self.edges[name] = self._at_edge(name) + max((self.edges[r] for r in readers), default=0)
                 self._place(name)
         self._fold()
+        self._tidy(before, len(stored))
 
     # Inlined --------------------------------------------------------------------------------------------------
 
@@ -109,8 +118,41 @@ class _Groups:
             with suppress(ScheduleError):
                 self._put(name, chosen, sites)
                 return
-        apply(d.s, "compute_root", "", (name,))
+        self.edges[name] = 0
         self._head(name)
+
+    def _readers(self, name: str) -> set[str]:
+        """The Funcs in memory that read a Func, or something inlined that does."""
+        found, seen, todo = set[str](), {name}, [name]
+        while todo:
+            for stage in self.d.s.state.consumers(self.d.func(todo.pop())):
+                reader = stage.key[0]
+                if reader in self.depth:
+                    found.add(reader)
+                elif reader not in seen:
+                    seen.add(reader)
+                    todo.append(reader)
+        return found
+
+    def _at_edge(self, name: str) -> bool:
+        """Whether a Func is read beyond its edges."""
+        f = self.d.func(name)
+        loads = [
+            n for k in self.d.s.state.consumers(f) for n in ir.leaves(k.definition.values, "load") if n.attr[0] is f
+        ]
+        return any(x.op in ("select", "min", "max") for n in loads for x in ir.postorder(n.args))
+
+    def _tidy(self, at: int, n: int) -> None:
+        """Leave out that what is computed in loops was at the root before."""
+        s = self.d.s
+        first, placed = s.directives[at : at + n], s.directives[at + n :]
+        moved = {x.operands[0] for x in placed if x.kind == "compute_at"}
+        first = tuple(x for x in first if x.operands[0] not in moved)
+        made = Schedule(s.pipeline, s.machine)
+        with made.together():
+            for x in (*s.directives[:at], *first, *placed):
+                made.apply(x)
+        s.directives, s.state = made.directives, made.state
 
     def _head(self, name: str) -> None:
         """Write the loops of a Func at the root, so that others can be computed in them."""
@@ -130,6 +172,8 @@ class _Groups:
         head = legal[0].split(".")[0] if legal else ""
         levels = self.levels.get(head, {})
         found = {k: a for k, a in levels.items() if a in legal}
+        if self.edges[name] > (_EDGES if "tile" not in levels else 1):
+            return {}
         if not is_pure(d, name):
             found.pop("column", None)
             return found
