@@ -184,18 +184,19 @@ def _percent(x: float | None) -> str:
 
 
 def neighbours(buckets: Buckets, bucket: Bucket, count: int = NEIGHBOURS) -> list[Bucket]:
-    """The buckets whose points are nearest to that of one, by ratio; of equally near ones those of larger sizes first."""
+    """The buckets whose points are nearest to that of one, by ratio, from either side where there are some."""
     others = [b for b in buckets if b is not bucket]
 
     def far(b: Bucket) -> tuple[float, tuple[int, ...]]:
         apart = sum(abs(math.log(max(x, 1) / max(y, 1))) for x, y in zip(b.at, bucket.at, strict=True))
         return apart, tuple(-n for n in b.at)
 
-    near = sorted(others, key=far)[:count]
-    below = [b for b in others if b.at < bucket.at]
-    if near and below and all(b.at > bucket.at for b in near):  # one from either side where there is one
-        near[-1] = min(below, key=far)
-    return near
+    near = sorted(others, key=far)
+    if near:  # the nearest one on the other side comes second
+        below = near[0].at < bucket.at
+        other = next((b for b in near if (b.at < bucket.at) != below), None)
+        near = [near[0], *([other] if other is not None else []), *(b for b in near[1:] if b is not other)]
+    return near[:count]
 
 
 def probes(buckets: Buckets, schedules: Mapping[str, str], default: str = "", points: bool = True) -> list[Probe]:
