@@ -47,10 +47,15 @@ class Asker:
         """Whether the round that was asked for is there."""
         return self._asked is not None and self._asked.done()
 
-    def ahead(self, job: Job | None, count: int) -> None:
+    @property
+    def busy(self) -> bool:
+        """Whether a round was asked for."""
+        return self._asked is not None
+
+    def ahead(self, job: Job, count: int) -> None:
         """Begin to ask for a round of a job: at most `count` candidates."""
         self._told()
-        self._asked = None if job is None else self._pool.submit(self._ask, job, count)
+        self._asked = self._pool.submit(self._ask, job, count)
 
     def take(self, seconds: float) -> Round | None:
         """The round that was asked for, which takes so many seconds at most; None where none was, or it is not there."""

@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from tilewright.autotune.buckets import Buckets
+from tilewright.autotune.buckets import Bucket, Buckets
 from tilewright.autotune.errors import TuneError
 from tilewright.autotune.generate import GeneratedSpace
 from tilewright.autotune.knobs import FunctionSpace, KnobSpace
 from tilewright.autotune.measure.task import OBJECTIVES, Measurer, Task
 from tilewright.autotune.model import lower_bound, peaks
+from tilewright.autotune.pinned import PinnedSpace
 from tilewright.autotune.progress import Watch, progress
 from tilewright.autotune.search import STRATEGIES
 from tilewright.autotune.space import Point, Space, draw, usual
@@ -68,15 +69,21 @@ def run(
         options.budget, options.trials, options.strategy, options.seed, options.objective, unit, options.named
     )
     jobs = [job for w in wanted for job in jobs_of(w, options)]
+
+    def make(subject: Subject, bucket: Bucket) -> Job:
+        return job_of(next(w for w in wanted if w.subject is subject), bucket, options)
+
     with ExitStack() as stack:
         measurer = stack.enter_context(start()) if own else start()
-        tuner = Tuner(jobs, measurer, settings, memory(measurer) if memory else None, clock=clock, begun=begun)
+        tuner = Tuner(
+            jobs, measurer, settings, memory(measurer) if memory else None, clock=clock, begun=begun, make=make
+        )
         tuner.watch = stack.enter_context(progress(shown, tuner.snapshot, stream))
         stopped = tuner.run()
     return Tuned(
-        tuple(result_of(j, unit, bool(j.rounds)) for j in jobs), options.objective, unit, settings.machine,
+        tuple(result_of(j, unit, bool(j.rounds or j.finals)) for j in tuner.jobs), options.objective, unit, settings.machine,
         options.strategy, tuner.seconds, options.budget, stopped, options.threads if options.objective == "time" else None,
-        (*tuner.words, *tuner.memory.words, *(w.buckets.coarser for w in wanted if w.buckets.coarser)),
+        (*tuner.words, *tuner.memory.words, *(w.buckets.coarser for w in wanted if w.buckets.coarser)), tuner.regrets,
     )  # fmt: skip
 
 
@@ -103,21 +110,23 @@ def _require(good: bool, problem: str, legal: str) -> None:
 
 def jobs_of(w: Wanted, options: Options) -> list[Job]:
     """A job for each bucket of a kernel."""
-    p = w.subject.pipeline
-    total = sum(b.weight for b in w.buckets) or 1.0
-    made = []
-    for bucket in w.buckets:
-        task = Task.of(
-            p, bucket.point, mode=w.subject.mode, scalars=dict(w.scalars), threads=options.threads, cache=options.cache,
-            objective=options.objective, machine=options.machine, seed=options.seed, inputs=w.inputs,
-            shapes=bucket.samples()[:1],
-        )  # fmt: skip
-        space = space_of(w, bucket.point, options)
-        made.append(Job(
-            w.subject, bucket, task, space, _default(space, w.subject), weight=bucket.weight / total,
-            bound=_bound(w.subject, bucket.point, options),
-        ))  # fmt: skip
-    return made
+    return [job_of(w, bucket, options) for bucket in w.buckets]
+
+
+def job_of(w: Wanted, bucket: Bucket, options: Options) -> Job:
+    """The job of one bucket of a kernel, with its share of all calls."""
+    task = Task.of(
+        w.subject.pipeline, bucket.point, mode=w.subject.mode, scalars=dict(w.scalars), threads=options.threads,
+        cache=options.cache, objective=options.objective, machine=options.machine, seed=options.seed, inputs=w.inputs,
+        shapes=bucket.samples()[:1],
+    )  # fmt: skip
+    space = space_of(w, bucket.point, options)
+    if options.order == "fixed":
+        space = PinnedSpace(space, w.subject.mode)
+    return Job(
+        w.subject, bucket, task, space, _default(space, w.subject),
+        weight=bucket.weight / (sum(b.weight for b in w.buckets) or 1.0), bound=_bound(w.subject, bucket.point, options),
+    )  # fmt: skip
 
 
 def _bound(subject: Subject, sizes: Mapping[str, int], options: Options) -> float | None:

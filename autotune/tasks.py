@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 RECENT = 0.2  # the share of what a job gained lately in what it is expected to gain
 WINDOW = 3  # rounds that are lately
 FINISHED = 0.02  # room below which there is nothing to gain that could be measured
+SAME = 0.005  # times nearer than this are the same, however little they spread
 OK = "ok"
 
 
@@ -183,4 +184,30 @@ def next_job(jobs: Sequence[Job]) -> Job | None:
     return max(open_, key=Job.expected, default=None)
 
 
-__all__ = ["Candidate", "Found", "Job", "Subject", "next_job"]
+def winner(job: Job) -> Found | None:
+    """The best of a job by its finals, or by single runs where it had none; None where nothing could be measured.
+
+    Of those that are the same within noise it is the default schedule, else the one of the smallest hash.
+    """
+    ok = [f for f in (job.finals or job.found.values()) if f.ok]
+    if not ok:
+        return None
+    best = min(ok, key=Found.rank)
+    near = [f for f in ok if f.figure == best.figure or (job.task.objective == "time" and same(f, best))]
+    default = next((f for f in near if f.candidate.hash == job.default.hash), None)
+    return default or min(near, key=lambda f: f.candidate.hash)
+
+
+def same(a: Found, b: Found) -> bool:
+    """Whether two times differ by no more than chance: twice the standard error of a median of as many samples.
+
+    That error is 1.2533 s / sqrt(n) for normal ones, with the standard deviation s = 1.4826 times the median distance.
+    """
+    if a.figure is None or b.figure is None:
+        return False
+    error = max(1.2533 * 1.4826 * f.spread / math.sqrt(f.samples) for f in (a, b))
+    low, high = sorted((a.figure, b.figure))
+    return high - low <= max(2 * error, SAME * low)
+
+
+__all__ = ["Candidate", "Found", "Job", "Subject", "next_job", "same", "winner"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
+from tilewright.autotune.pinned import PinnedSpace
 from tilewright.autotune.space import Point, Space, Value, by_name, draw
 from tilewright.autotune.tasks import Candidate, Job
 from tilewright.lang.errors import TilewrightError
@@ -16,11 +17,13 @@ from tilewright.schedule.schedule import parse_schedule
 
 
 def replayed(space: Space, text: str) -> Point | None:
-    """A point of the schedule that a text describes, as it stands; None where it is not legal for the pipeline."""
+    """A point of the schedule that a text describes, as it stands; None where it is not legal for the pipeline, or none
+    that the space could have."""
     try:
-        return Point((), parse_schedule(text, space.pipeline))
+        made = parse_schedule(text, space.pipeline)
     except TilewrightError:
         return None
+    return None if isinstance(space, PinnedSpace) and not space.accepts(made) else Point((), made)
 
 
 def again(space: Space, values: Mapping[str, Value]) -> Point | None:

@@ -6,7 +6,6 @@ each job and its default schedule are measured in turns: the default schedule is
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -15,17 +14,19 @@ from typing import TYPE_CHECKING, Protocol
 
 from tilewright.autotune.asking import Asker, Round, recalled
 from tilewright.autotune.snapshot import Snapshot, job_state
-from tilewright.autotune.tasks import Candidate, Found, Job, next_job
+from tilewright.autotune.splitting import MakeJob, assess
+from tilewright.autotune.tasks import Candidate, Found, Job, Subject, next_job, winner
 
 if TYPE_CHECKING:
     from tilewright.autotune.measure.task import Measurer, Outcome
     from tilewright.autotune.records import Record
+    from tilewright.autotune.regret import Regret
 
 FEWEST, MOST = 2, 16  # candidates of a round
 ROUND_SECONDS = 8.0  # of one round, about: what is learnt in it serves the next but one
+REGRET = 0.1  # the share of the time in which the regret of buckets is measured, where there are several
 FINALISTS = 4  # besides the default schedule
 CLOSE = 1.15  # finalists are no slower than the best one, times this
-SAME = 0.005  # times nearer than this are the same, however little they spread
 AHEAD = 3  # candidates that are left of a round when the next one begins
 
 
@@ -105,14 +106,17 @@ class Tuner:
     def __init__(
         self, jobs: Sequence[Job], measurer: Measurer, settings: Settings, memory: Memory | None = None,
         watch: Callable[[Snapshot], None] = lambda s: None, clock: Callable[[], float] = time.monotonic,
-        begun: float | None = None,
+        begun: float | None = None, make: MakeJob | None = None,
     ):  # fmt: skip
+        """`make` makes a job for a bucket that is split off; None: buckets stay, and their regret is not measured."""
         self.jobs, self.measurer, self.settings = list(jobs), measurer, settings
         self.memory: Memory = memory or Forgetful()
         self.watch, self.clock = watch, clock
         self.begun = clock() if begun is None else begun
         self.phase, self.current, self.news = "starting", None, ""
         self.words: list[str] = []
+        self.make = make
+        self.regrets: dict[str, Regret] = {}
         self._under_way = 0  # candidates that are measured
         self._last = 0.0  # when the last round ended
         self._each = 0.5  # seconds of a candidate, about
@@ -153,6 +157,7 @@ class Tuner:
             self.phase = "finals"
             self._show()
             self._finals()
+            self._assess()
             for job in self.jobs:
                 if (best := winner(job)) is not None:
                     self.memory.choose(job, best)
@@ -175,7 +180,8 @@ class Tuner:
     def _search_seconds(self) -> float:
         """Seconds from the start at which searching ends, so that finals are over in time."""
         reserve = sum(len(self._finalists(j)) for j in self.jobs) * (self._final_each or self._each)
-        return self.settings.budget - min(reserve, 0.3 * self.settings.budget)
+        share = REGRET if any(self._several(j.subject) for j in self.jobs) else 0.0
+        return self.settings.budget * (1 - share) - min(reserve, 0.3 * self.settings.budget)
 
     def _over(self) -> str:
         """Why searching ends now; empty where it goes on."""
@@ -207,15 +213,16 @@ class Tuner:
     def _ahead(self, asker: Asker) -> None:
         """Ask for the next round in the background."""
         job = next_job(self.jobs)
-        if job is not None:
+        count = self._round(job) if job is not None else 0
+        if job is not None and count:
             job.begun += 1
-        asker.ahead(job, self._round(job))
+            asker.ahead(job, count)
 
-    def _round(self, job: Job | None) -> int:
+    def _round(self, job: Job) -> int:
         """How many candidates the next round of a job has: first ones are small, so that much is learnt soon."""
         left = max(0.0, self._search_seconds - self.seconds)
         seconds = min(ROUND_SECONDS, max(1.0, self.settings.budget / (4 * len(self.jobs))))
-        most = min(MOST, 2 * job.begun) if job is not None else MOST
+        most = min(MOST, 2 * (job.begun + 1))
         wanted = max(FEWEST, min(most, int(seconds / self._each), int(left / self._each) + 1))
         trials = self.settings.trials
         return wanted if trials is None else max(0, min(wanted, trials - self.tried - self._under_way))
@@ -225,6 +232,8 @@ class Tuner:
     def _start(self, asker: Asker) -> Running | None:
         """Begin to measure the round that was asked for, and ask for another one; None where there is none, or no time."""
         while not self._over():
+            if not asker.busy:
+                self._ahead(asker)
             made = asker.take(self._search_seconds - self.seconds)
             if made is None:
                 return None
@@ -305,31 +314,35 @@ class Tuner:
             self._final_each = (self.seconds - start) / len(finalists)
             self._show()
 
+    # Buckets ------------------------------------------------------------------------------------------------------
 
-def winner(job: Job) -> Found | None:
-    """The best of a job by its finals, or by single runs where it had none; None where nothing could be measured.
+    def _several(self, subject: Subject) -> bool:
+        """Whether a kernel has buckets that schedules could be compared in."""
+        mine = [j.bucket for j in self.jobs if j.subject is subject]
+        return self.make is not None and len(mine) > 1
 
-    Of those that are the same within noise it is the default schedule, else the one of the smallest hash.
-    """
-    ok = [f for f in (job.finals or job.found.values()) if f.ok]
-    if not ok:
-        return None
-    best = min(ok, key=Found.rank)
-    near = [f for f in ok if f.figure == best.figure or (job.task.objective == "time" and same(f, best))]
-    default = next((f for f in near if f.candidate.hash == job.default.hash), None)
-    return default or min(near, key=lambda f: f.candidate.hash)
+    def _assess(self) -> None:
+        """Measure what it costs that buckets have one schedule, while there is time, and split those where it is much."""
+        assert self.make is not None or not any(self._several(j.subject) for j in self.jobs)
+        last = self.seconds
+
+        def go_on() -> bool:
+            nonlocal last
+            took, last = self.seconds - last, self.seconds
+            self._show()
+            return self.seconds + took < self.settings.budget
+
+        for subject in dict.fromkeys(j.subject for j in self.jobs):
+            mine = [j for j in self.jobs if j.subject is subject]
+            if self.make is None or not self._several(subject) or all(winner(j) is None for j in mine):
+                continue
+            self.phase, self.current = "buckets", None
+            found = assess(mine, self.measurer, self.make, go_on, lambda: self.seconds)
+            at = self.jobs.index(mine[0])
+            self.jobs = [j for j in self.jobs if j.subject is not subject]
+            self.jobs[at:at] = found.jobs
+            self.regrets[subject.name] = found.regret
+            self.words += found.words
 
 
-def same(a: Found, b: Found) -> bool:
-    """Whether two times differ by no more than chance: twice the standard error of a median of as many samples.
-
-    That error is 1.2533 s / sqrt(n) for normal ones, with the standard deviation s = 1.4826 times the median distance.
-    """
-    if a.figure is None or b.figure is None:
-        return False
-    error = max(1.2533 * 1.4826 * f.spread / math.sqrt(f.samples) for f in (a, b))
-    low, high = sorted((a.figure, b.figure))
-    return high - low <= max(2 * error, SAME * low)
-
-
-__all__ = ["Forgetful", "Memory", "Settings", "Tuner", "same", "winner"]
+__all__ = ["Forgetful", "Memory", "Settings", "Tuner"]

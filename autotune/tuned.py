@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.autotune.buckets import Bucket
 from tilewright.autotune.errors import TuneError
-from tilewright.autotune.tasks import Found, Job, Subject
-from tilewright.autotune.tune import winner
+from tilewright.autotune.tasks import Found, Job, Subject, winner
 from tilewright.hw.humane import share
 from tilewright.hw.render.tables import Table, columns, table
 

@@ -246,6 +246,85 @@ def test_more_weight_is_more_time():
     assert often.tried > seldom.tried
 
 
+def wide(task: Task, text: str) -> float:
+    """Small sizes want eight rows in a tile, large ones a single row: by a factor of two."""
+    rows = int(text.rsplit("by ", 1)[1].split()[0]) if "tile" in text else 4
+    small = task.sizes["M"] <= 20
+    return 1e-3 * (1 + (rows != 8 if small else rows != 1)) + 1e-7 * len(text)
+
+
+def test_buckets_are_split_where_one_schedule_costs_too_much():
+    m = FakeMeasurer(wide)
+    found = tuned(m, RANGE, points={"M": [8, 64]})
+    assert [r.bucket for r in found.results] == ["M=1..8,N=64", "M=9..24,N=64", "M=25..64,N=64"]
+    assert "by 8" in str(found.results[0].schedule)
+    assert "by 1 " in str(found.results[2].schedule)
+    regret = found.regrets["double"]
+    assert regret.buckets["M=9..64,N=64"] == pytest.approx(1.0, rel=0.01)
+    assert "M=9..64,N=64 was split" in str(found)
+    assert "regret" in str(found)
+    json.loads(found.to_json())
+
+
+def test_there_is_no_regret_where_the_best_is_the_best_everywhere():
+    found = tuned(FakeMeasurer(cost), RANGE, points=CUT)
+    regret = found.regrets["double"]
+    assert not regret.to_split()
+    assert len(found.results) == 3
+
+
+def test_what_was_tuned_is_a_kernel_and_a_file(tmp_path):
+    import numpy as np
+
+    found = tuned(FakeMeasurer(wide), RANGE, points={"M": [8, 64]})
+    kernel = found.kernel()
+    for rows in (1, 7, 8, 20, 37, 64, 100):
+        a = np.random.default_rng(rows).standard_normal((rows, 64), dtype=np.float32)
+        assert np.array_equal(kernel(a), a * 2)
+    found.save(tmp_path / "double.tw")
+    from tilewright.autotune.frozen import check, read_frozen
+
+    assert check(read_frozen(tmp_path / "double.tw")).ok
+    text = (tmp_path / "double.tw").read_text()
+    for r in found.results:
+        assert r.bucket in text
+    again = tw.dispatch(double, tmp_path / "double.tw")
+    assert np.array_equal(again(a), a * 2)
+
+
+def test_one_order_of_reductions():
+    M, N = tw.sizes("M N")
+
+    @tw.kernel
+    def total(A: tw.f32[M, N]):
+        i = tw.vars("i")
+        k = tw.rdom(k=N)
+        S = tw.func("S")
+        S[i] = 0.0
+        S[i] += A[i, k]
+        return S[:M]
+
+    def lanes(s: Any, choose: Any) -> None:
+        width = choose("lanes", (0, 4, 8))
+        if width:
+            s["S.update"].vectorize("k", width)
+        s["S.update"].parallel("i") if choose("parallel", (False, True)) else None
+
+    def found(order: str) -> set[str]:
+        m = FakeMeasurer(lambda t, s: 1e-3 + 1e-6 * len(s))
+        p = total.pipeline()
+        wanted = Wanted(Subject("total", p), Buckets.of(p, {"M": 64, "N": 64}), lanes)
+        run([wanted], Options(budget=1000.0, order=order, rates={}), lambda: m, None, "none", None, m.clock)
+        return {text for _, _, text in m.log}
+
+    free, fixed = found("free"), found("fixed")
+    assert fixed < free
+    from tilewright.autotune.order import pinned, reduction_order
+
+    p = total.pipeline()
+    assert all(reduction_order(tw.parse_schedule(s, p)) == pinned(p) for s in fixed)
+
+
 # Records ----------------------------------------------------------------------------------------------------------
 
 
