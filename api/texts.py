@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,9 @@ class TwFile:
     kernels: Mapping[str, Kernel]
     schedules: tuple[ScheduleText, ...]
 
-    def schedule(self, kernel: Kernel | Pipeline | None = None) -> Schedule:
-        """The one schedule of a kernel (by default: of the file's only kernel), carried out and checked.
+    def schedule(self, kernel: Kernel | Pipeline | None = None, sizes: Mapping[str, int] | None = None) -> Schedule:
+        """The one schedule of a kernel (by default: of the file's only kernel), carried out and checked. Of several, each
+        for a bucket of sizes, the one whose bucket holds `sizes` or is the nearest to them.
 
         Raises ScheduleError `schedule.none` or `schedule.several` where the file has not exactly one for it.
         """
@@ -36,8 +37,16 @@ class TwFile:
 
         p = _pipeline(kernel if kernel is not None else self._only_kernel())
         found = [s for s in self.schedules if s.kernel == p.name]
+        if len(found) > 1 and sizes and all(s.sizes is not None for s in found):
+            found = [_nearest(found, sizes)]
         if len(found) == 1:
             return replay(found[0], p)
+        buckets = [f'"{s.sizes}"' for s in found if s.sizes is not None]
+        if len(buckets) > 1:
+            raise refuse(
+                f"{self.path} has {len(found)} schedules of {p.name}, each for other sizes: {', '.join(buckets)}", "several",
+                "say at which sizes it is wanted", Location(str(self.path), 1),
+            )  # fmt: skip
         others = ", ".join(dict.fromkeys(s.kernel for s in self.schedules))
         raise refuse(
             f"{self.path} has {len(found) or 'no'} schedule{'s' * (len(found) != 1)} of {p.name}, and one is wanted",
@@ -52,6 +61,14 @@ class TwFile:
                 hint="say of which kernel the schedule is wanted",
             )  # fmt: skip
         return next(iter(self.kernels.values()))
+
+
+def _nearest(found: Sequence[ScheduleText], sizes: Mapping[str, int]) -> ScheduleText:
+    """The schedule whose bucket is the nearest to some sizes."""
+    from tilewright.autotune.buckets import Buckets
+
+    by_text = {Buckets.read([s.sizes or ""]).all[0].text: s for s in found}
+    return by_text[Buckets.read(by_text).find(sizes)[0].text]
 
 
 def parse_kernel(text: str, origin: str = "<text>", externs: Iterable[Extern | ExternStage] = ()) -> Kernel:

@@ -10,12 +10,15 @@
     commands.perf("examples/matmul.py", schedule="expert").explanation
     commands.tune("examples/matmul.py", sizes=dict(M=256, N=256, K=256), budget_s=10).best
     commands.plan("examples/attention.py", sizes=dict(H=8, M=1024, N=1024, D=64)).metrics
+    commands.records.explain("examples/matmul.py", sizes=dict(M=64, N=64, K=64)).used
+    commands.schedules.check("matmul.tw", ["examples/matmul.py"]).ok
     commands.export("examples/matmul.py", schedule="expert", to="c").files
     commands.explain("examples/matmul.py", schedule="tiled", machine="toy", sizes=dict(M=64, N=64, K=64)).steps
 
 The demonstration is `tilewright.demo.demo`.
 """
 
+from tilewright.commands import records, schedules
 from tilewright.commands.account import account, read_lock
 from tilewright.commands.bisect import Culprit, bisect, verify_plan
 from tilewright.commands.cache import CacheReport, cache, cache_clear
@@ -35,5 +38,6 @@ from tilewright.commands.views import compare, explain, sweep
 __all__ = [
     "CacheReport", "Culprit", "Diagnosis", "Performance", "Shown", "Step", "Target", "UsageError", "Verification",
     "account", "bisect", "cache", "cache_clear", "compare", "count", "doctor", "explain", "export", "find_target",
-    "machines", "perf", "plan", "read_lock", "show", "simulate", "sweep", "tune", "verify", "verify_plan",
+    "machines", "perf", "plan", "read_lock", "records", "schedules", "show", "simulate", "sweep", "tune", "verify",
+    "verify_plan",
 ]  # fmt: skip

@@ -34,7 +34,7 @@ def account(
     """
     from tilewright.codegen.accounts.account import account as find
 
-    t = target if isinstance(target, Target) else find_target(target, schedule, statics, dtypes)
+    t = target if isinstance(target, Target) else find_target(target, schedule, statics, dtypes, sizes)
     on = machine_for(machine, t)
     known = check_sizes(t.pipeline, sizes)
     how = check_mode(mode or t.kernel.mode)

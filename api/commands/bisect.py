@@ -68,7 +68,7 @@ def bisect(
         made = _planned(target, sizes or {}, scalars, {**how, "statics": statics, "dtypes": dtypes, "mode": mode})
         found = bisect_plan(made, scalars=scalars, seed=seed, mode=made.mode)
         return Culprit(made.pipeline.name, f"its plan for {made.machine.name}", found)
-    t = find_target(target, schedule, statics, dtypes)
+    t = find_target(target, schedule, statics, dtypes, sizes)
     chosen, given = check_mode(mode or t.kernel.mode), check_scalars(t.pipeline, scalars or {})
     at = check_sizes(t.pipeline, dict(sizes)) if sizes else None
     found = bisect_schedule(t.complete(chosen), at, scalars=given, seed=seed, mode=chosen)

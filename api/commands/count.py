@@ -30,7 +30,7 @@ def count(
     """
     from tilewright.codegen.count import count as run
 
-    t = find_target(target, schedule, statics, dtypes)
+    t = find_target(target, schedule, statics, dtypes, sizes)
     known = check_sizes(t.pipeline, sizes)
     given = check_scalars(t.pipeline, scalars or {})
     check_memory(t.pipeline, known)

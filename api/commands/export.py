@@ -35,6 +35,6 @@ def export(
     from tilewright.hw import load_machine
 
     on = load_machine(machine) if isinstance(machine, str) else machine
-    t = find_target(target, schedule, statics, dtypes)
+    t = find_target(target, schedule, statics, dtypes, sizes)
     known = check_sizes(t.pipeline, sizes) if sizes else None
     return run(t.pipeline, t.schedule, to, known, on, check_mode(mode or t.kernel.mode))

@@ -59,7 +59,7 @@ def perf(
     from tilewright.codegen.compile import compile_schedule
     from tilewright.lang.samples import random_inputs
 
-    t = find_target(target, schedule, statics, dtypes)
+    t = find_target(target, schedule, statics, dtypes, sizes)
     p = t.pipeline
     fast = compile_schedule(p, t.schedule, check_mode(mode or t.kernel.mode))
     given = check_scalars(p, scalars or {})

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.commands.files import UsageError, writing
-from tilewright.commands.targets import check_sizes, closest, find_target
+from tilewright.commands.targets import check_sizes, closest, find_kernel
 from tilewright.hw.render.tables import columns
 
 if TYPE_CHECKING:
@@ -306,20 +306,20 @@ def explain(
     """Which record is used for a call of `FILE[:KERNEL]` or a kernel with these sizes, or for a bucket where some are
     ranges, and why not others. objective: by default time, of a simulated `machine` cycles.
 
-    Raises what `find_target` does, and UsageError `usage.size`.
+    Raises what `find_kernel` does, and UsageError `usage.size`.
     """
     from tilewright.autotune.buckets import Axis
 
-    t = find_target(target, None, statics, dtypes)
+    kernel, p = find_kernel(target, statics, dtypes)
     ends = [{n: s[k] if isinstance(s, tuple) else s for n, s in sizes.items()} for k in (0, 1)]
-    low, high = (check_sizes(t.pipeline, e) for e in ends)
+    low, high = (check_sizes(p, e) for e in ends)
     wrong = next((n for n in low if low[n] > high[n]), None)
     if wrong is not None:
         raise UsageError(f"size {wrong} is {low[wrong]}..{high[wrong]}", code="usage.size", hint="the lower one first")
     bucket = ",".join(str(Axis(n, low[n], high[n])) for n in low) if low != high else ""
-    case = case_of(mode or t.kernel.mode, objective, machine, threads, cache)
+    case = case_of(mode or kernel.mode, objective, machine, threads, cache)
     with opened(database) as records:
-        return records.explain(t.pipeline, {} if bucket else low, bucket=bucket, most=most, **case)
+        return records.explain(p, {} if bucket else low, bucket=bucket, most=most, **case)
 
 
 def case_of(

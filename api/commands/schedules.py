@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.commands.files import UsageError, read_file, writing
 from tilewright.commands.records import case_of, opened
-from tilewright.commands.targets import find_target
+from tilewright.commands.targets import find_kernel
 
 if TYPE_CHECKING:
     from tilewright.autotune.frozen import Checked, Differences, Frozen, Upgraded
@@ -70,11 +70,11 @@ def freeze(
     """
     from tilewright.autotune.frozen import freeze as run
 
-    found = [find_target(t, None, statics, dtypes) for t in targets]
-    case = case_of(mode or found[0].kernel.mode, objective, machine, threads, cache)
+    found = [find_kernel(t, statics, dtypes) for t in targets]
+    case = case_of(mode or found[0][0].mode, objective, machine, threads, cache)
     texts = None if buckets is None else list(map(_bucket, buckets))
     with opened(database) as records:
-        made = run(records, [t.pipeline for t in found], texts, with_kernels, **case)
+        made = run(records, [p for _, p in found], texts, with_kernels, **case)
     with writing(path):
         made.write(path)
     return Written(str(path), len(made.entries))
@@ -137,9 +137,9 @@ def _kernels(
     mode = ""
     for target in targets:
         for kernel in _meant(target, wanted):
-            t = find_target(kernel, None, statics, dtypes)
-            found[t.pipeline.name] = t.pipeline
-            mode = mode or t.kernel.mode
+            made, p = find_kernel(kernel, statics, dtypes)
+            found[p.name] = p
+            mode = mode or made.mode
     if targets and not wanted & set(found):
         raise UsageError(
             f"the schedules are of {', '.join(sorted(wanted))}, and there is no such kernel", code="usage.kernel",

@@ -108,7 +108,7 @@ def show(
     """
     from tilewright.schedule.text import print_directives
 
-    t = find_target(target, schedule, statics, dtypes)
+    t = find_target(target, schedule, statics, dtypes, sizes)
     known = check_sizes(t.pipeline, sizes or {}) if sizes or machine is not None else None
     full = t.complete(mode)
     own = len(t.schedule) if t.schedule is not None else 0

@@ -38,7 +38,7 @@ def simulate(
     """
     from tilewright.codegen.accounts.simulate import simulate as run
 
-    t = find_target(target, schedule, statics, dtypes)
+    t = find_target(target, schedule, statics, dtypes, sizes)
     on = machine_for(machine, t)
     known = check_sizes(t.pipeline, sizes)
     given = check_scalars(t.pipeline, scalars or {})

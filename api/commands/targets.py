@@ -19,7 +19,16 @@ from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.values import index_values
 from tilewright.schedule.schedule import Schedule
 
-__all__ = ["Target", "UsageError", "check_memory", "check_scalars", "check_sizes", "find_target", "too_large"]
+__all__ = [
+    "Target",
+    "UsageError",
+    "check_memory",
+    "check_scalars",
+    "check_sizes",
+    "find_kernel",
+    "find_target",
+    "too_large",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +59,38 @@ def find_target(
     schedule: str | Path | Schedule | None = None,
     statics: Mapping[str, Any] | None = None,
     dtypes: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, Any] | None = None,
 ) -> Target:
     """The target of a command: `FILE[:KERNEL]` or a Kernel, with a schedule.
 
     `schedule` is a Schedule, the name of a function in the Python file, or a `.tw` file; None means the only schedule
     of a `.tw` file, else the default one. `statics` gives static parameters, `dtypes` type parameters (by default the
-    first choice of each). Raises UsageError, UserCodeError, ParseError, ScheduleError.
+    first choice of each). Of a file with a schedule for each of several buckets the one for these `sizes` is taken.
+    Raises UsageError, UserCodeError, ParseError, ScheduleError.
     """
+    source, kernel, pipeline = _found(target, statics, dtypes)
+    made, name = _schedule(source, kernel, pipeline, schedule, sizes)
+    if made is not None and made.pipeline.name != pipeline.name:
+        raise UsageError(f"{name} is a schedule of {made.pipeline.name}, not of {pipeline.name}", code="usage.schedule")
+    return Target(kernel, pipeline if made is None else made.pipeline, made, name)
+
+
+def find_kernel(
+    target: str | Path | Kernel, statics: Mapping[str, Any] | None = None, dtypes: Mapping[str, Any] | None = None
+) -> tuple[Kernel, Pipeline]:
+    """The kernel of a command that is about no schedule, as `find_target` finds it, and its pipeline."""
+    return _found(target, statics, dtypes)[1:]
+
+
+def _found(
+    target: str | Path | Kernel, statics: Mapping[str, Any] | None, dtypes: Mapping[str, Any] | None
+) -> tuple[SourceFile | None, Kernel, Pipeline]:
     if isinstance(target, Kernel):
         source, kernel = None, target
     else:
         source, kernel = _kernel(str(target))
     types = {t.name: t.choices[0] for t in kernel.interface.type_vars} | dict(_known(kernel, dtypes or {}))
-    pipeline = kernel.pipeline(dtypes=types, **(statics or {}))
-    made, name = _schedule(source, kernel, pipeline, schedule)
-    if made is not None and made.pipeline.name != pipeline.name:
-        raise UsageError(f"{name} is a schedule of {made.pipeline.name}, not of {pipeline.name}", code="usage.schedule")
-    return Target(kernel, pipeline if made is None else made.pipeline, made, name)
+    return source, kernel, kernel.pipeline(dtypes=types, **(statics or {}))
 
 
 def _known(kernel: Kernel, dtypes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -118,20 +142,24 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 
 def _schedule(
-    source: SourceFile | None, kernel: Kernel, pipeline: Pipeline, wanted: str | Path | Schedule | None
+    source: SourceFile | None,
+    kernel: Kernel,
+    pipeline: Pipeline,
+    wanted: str | Path | Schedule | None,
+    sizes: Mapping[str, Any] | None,
 ) -> tuple[Schedule | None, str]:
     if isinstance(wanted, Schedule):
         return wanted, "the schedule"
     if wanted is None:
         tw = source.tw if source is not None else None
         if tw is not None and any(s.kernel == pipeline.name for s in tw.schedules):
-            return tw.schedule(pipeline), str(tw.path)
+            return tw.schedule(pipeline, sizes), str(tw.path)
         return None, "default"
     path = Path(wanted)
     if path.suffix == ".tw":
         tw = read_file(path).tw
         assert tw is not None
-        return tw.schedule(pipeline), str(path)
+        return tw.schedule(pipeline, sizes), str(path)
     name = str(wanted)
     functions = source.functions if source is not None else {}
     if name not in functions:

@@ -104,7 +104,7 @@ def verify(
     the default schedule, whose directives come last. Without `sizes` small odd ones are taken. `scalars` gives scalar
     parameters, where random ones make no sense.
     """
-    t = find_target(target, schedule, statics, dtypes)
+    t = find_target(target, schedule, statics, dtypes, sizes)
     chosen = check_mode(mode or t.kernel.mode)
     p = t.pipeline
     given = check_scalars(p, scalars or {})

@@ -37,7 +37,7 @@ def explain(
     """`tw.explain` of `FILE[:KERNEL]` or a kernel, on a machine (by default the one that the schedule is bound to)."""
     from tilewright.views.explain import explain as run
 
-    t = find_target(target, schedule, statics, dtypes)
+    t = find_target(target, schedule, statics, dtypes, sizes)
     given, known = _checked(t, scalars, sizes)
     on = machine_for(machine, t)
     return run(t.start, machine=on, sizes=known, mode=check_mode(mode or t.kernel.mode), inputs=given)
@@ -66,7 +66,7 @@ def compare(
             f"{len(schedules)} schedules and {len(machines)} machines are given", code="usage.compare",
             hint="two schedules and a machine, or two machines and a schedule",
         )  # fmt: skip
-    first, second = (find_target(target, s, statics, dtypes) for s in _two(schedules))
+    first, second = (find_target(target, s, statics, dtypes, sizes) for s in _two(schedules))
     given, known = _checked(first, scalars, sizes)
     options: dict[str, Any] = {"sizes": known, "mode": check_mode(mode or first.kernel.mode), "inputs": given}
     if len(machines) == 2:
@@ -103,7 +103,7 @@ def sweep(
     """`tw.sweep` of `FILE[:KERNEL]` or a kernel."""
     from tilewright.views.sweep import sweep as run
 
-    t = find_target(target, schedule, statics, dtypes)
+    t = find_target(target, schedule, statics, dtypes, sizes)
     given, known = _checked(t, scalars, sizes)
     return run(
         t.start, machine=machine_for(machine, t), over=over, sizes=known, zipped=zipped, cost=cost,

@@ -34,8 +34,9 @@ from tilewright.schedule.text import ScheduleText, parse_schedules, print_direct
 
 MARK = "#:"
 _TIMES = (("s", 0), ("ms", -3), ("us", -6), ("ns", -9))
-_FIGURE = re.compile(r"(?P<figure>[\d.e+-]+) (?P<unit>\w+)(?: at (?P<at>[\w=,]+))?\Z", re.ASCII)
-_FIELD = re.compile(r"(?P<name>median|spread|caches|stand-in|of) (?P<value>.+)\Z")
+_FIGURE = re.compile(r"(?P<figure>\d+(?:\.\d+)?(?:e[+-]?\d+)?) (?P<unit>\w+)(?: at (?P<at>[\w=,]+))?\Z", re.ASCII)
+_FIELD = re.compile(r"(?P<name>median|spread|caches|of) (?P<value>.+)\Z")
+_STAND_IN = "; stands in: "
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 
 
@@ -57,12 +58,13 @@ class Measured:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", dict(self.sizes))
+        object.__setattr__(self, "origin", " ".join(self.origin.split()))
         for name in ("figure", "median"):
             number = getattr(self, name)
             if number is not None:
                 object.__setattr__(self, name, _read_quantity(*_quantity(number, self.unit)))
         if self.spread is not None:
-            object.__setattr__(self, "spread", float(f"{_digits(self.spread * 100)}e-2"))
+            object.__setattr__(self, "spread", _scaled(_digits(self.spread * 100), -2))
 
     def __str__(self) -> str:
         """As the line after the mark."""
@@ -73,17 +75,17 @@ class Measured:
         parts += [f"caches {self.cache}"] if self.cache != "hot" else []
         parts += [self.day] if self.day else []
         parts += [f"of {self.earlier}"] if self.earlier else []
-        parts += [f"stand-in {self.origin}"] if self.origin else []
-        return "; ".join(parts)
+        return "; ".join(parts) + (f"{_STAND_IN}{self.origin}" if self.origin else "")
 
 
 def read_measured(text: str) -> Measured | None:
     """What a line after the mark says; None where it says something else."""
+    text, _, origin = text.partition(_STAND_IN)
     first, *rest = (p.strip() for p in text.split(";"))
     head = _FIGURE.match(first)
     if head is None:
         return None
-    found: dict[str, object] = {}
+    found: dict[str, object] = {"origin": origin}
     try:
         sizes = {n: int(v) for n, _, v in (p.partition("=") for p in (head["at"] or "").split(",") if p)}
         for part in rest:
@@ -95,9 +97,9 @@ def read_measured(text: str) -> Measured | None:
             elif m["name"] == "median":
                 found["median"] = _read_quantity(*m["value"].split(" "))
             elif m["name"] == "spread":
-                found["spread"] = float(f"{m['value'].removesuffix(' %')}e-2")
+                found["spread"] = _scaled(m["value"].removesuffix(" %"), -2)
             else:
-                found[{"caches": "cache", "stand-in": "origin", "of": "earlier"}[m["name"]]] = m["value"]
+                found[{"caches": "cache", "of": "earlier"}[m["name"]]] = m["value"]
         unit = "s" if head["unit"] in dict(_TIMES) else head["unit"]
         return Measured(_read_quantity(head["figure"], head["unit"]), unit, sizes, **found)  # type: ignore[arg-type]
     except (ValueError, TypeError):
@@ -116,7 +118,11 @@ def _quantity(x: float, unit: str) -> tuple[str, str]:
 
 
 def _read_quantity(digits: str, unit: str) -> float:
-    power = dict(_TIMES).get(unit, 0)
+    return _scaled(digits, dict(_TIMES).get(unit, 0))
+
+
+def _scaled(digits: str, power: int) -> float:
+    """The number that is `digits` times a power of ten, exactly rounded."""
     mantissa, _, exponent = digits.partition("e")
     return float(f"{mantissa}e{int(exponent or 0) + power}")
 
@@ -251,7 +257,7 @@ def frozen(entries: Iterable[Entry], remarks: Sequence[str] = (), kernels: Seque
 def place_of(e: Entry) -> tuple:
     """Where an entry stands in a file."""
     try:
-        return e.kernel, 0, [(r.low, r.high) for r in e.box().ranges], e.bucket
+        return e.kernel, 0, [(r.name, r.low, r.high) for r in e.box().ranges], e.bucket
     except RecordError:
         return e.kernel, 1, [], e.bucket
 

@@ -196,6 +196,8 @@ def _other_bucket(text: str, q: Question) -> tuple[float, str]:
         want = Bucket.read(q.key.bucket) if q.key.bucket else None
     except TuneError:
         return math.inf, f"its bucket {text!r} can't be read"
+    if want is not None and {*have.ranges} == {*want.ranges}:
+        return 0.0, ""
     sizes = {r.name: r.middle for r in want.ranges} if want is not None else dict(q.sizes)
     gap = have.distance(sizes)
     width = sum(math.log2(max(r.high, 1) / max(r.low, 1)) for r in have.ranges)
