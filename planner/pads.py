@@ -18,7 +18,7 @@ from tilewright.lang.func import Func, InoutFunc
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.tensors import Table, Tensor
 from tilewright.planner.boxes import BLOCKS, Axis, Box, Reach, axes_of, hull
-from tilewright.planner.tile_loops import inner_loops
+from tilewright.planner.tile_loops import Pick, first, inner_loops
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import Split, Stage, root_name
@@ -117,10 +117,11 @@ def copies_of(r: Reach, t: Tiling, left: frozenset[Tensor] = frozenset()) -> lis
 
 
 def schedule_part(
-    m: Members, r: Reach, t: Tiling, machine: Machine, pad: str, left: frozenset[Tensor] = frozenset()
-) -> tuple[Schedule, Passes]:
-    """The schedule of a part in tiles, and which pass wrote which of its directives."""
-    return _Writer(m, r, t, machine, pad, left).written()
+    m: Members, r: Reach, t: Tiling, machine: Machine, pad: str, left: frozenset[Tensor] = frozenset(), pick: Pick = first
+) -> tuple[Schedule, Passes]:  # fmt: skip
+    """The schedule of a part in tiles, and which pass wrote which of its directives. What the tiling leaves open `pick`
+    chooses: which copies run ahead, which loops cores share, register tiles."""
+    return _Writer(m, r, t, machine, pad, left, pick).written()
 
 
 def _read_across(stage: Stage) -> Iterator[Func]:
@@ -140,8 +141,10 @@ def _read_across(stage: Stage) -> Iterator[Func]:
 
 
 class _Writer:
-    def __init__(self, m: Members, r: Reach, t: Tiling, machine: Machine, pad: str, left: frozenset[Tensor]):
-        self.m, self.r, self.t, self.machine, self.pad, self.left = m, r, t, machine, pad, left
+    def __init__(
+        self, m: Members, r: Reach, t: Tiling, machine: Machine, pad: str, left: frozenset[Tensor], pick: Pick
+    ):
+        self.m, self.r, self.t, self.machine, self.pad, self.left, self.pick = m, r, t, machine, pad, left, pick
         self.s = Schedule(m.pipeline, machine)
         self.loops: dict[Axis, str] = {}  # the loop over the tiles or blocks of each axis
         self.copied: dict[str, Copy] = {}
@@ -166,7 +169,7 @@ class _Writer:
         self.done("stage")
         for name in m.stored:
             for stage in s.state.stages_of(name):
-                inner_loops(s, stage.key, self.sizes_of(name), self.machine)
+                inner_loops(s, stage.key, self.sizes_of(name), self.machine, self.pick)
         self.part_banks()
         self.done("loops")
         full = complete(s, registers=registers_of(self.machine))
@@ -284,13 +287,13 @@ class _Writer:
             at = None if c.at is None else self.loops[c.at]
             made = s.cache_read(c.tensor.name, at=at, memory=self.pad, consumers=consumers).func
             self.copied[made] = c
-            if self.t.ring and c.at is not None:
+            if self.t.ring and c.at is not None and self.pick(f"{made}.ahead", (True, False)):
                 with suppress(ScheduleError):
                     s[made].double_buffer()
         if site is not None and not isinstance(m.root, InoutFunc):
             with suppress(ScheduleError):
                 s.cache_write(m.root.name, at=site, memory=self.pad)
-                if self.t.ring:
+                if self.t.ring and self.pick(f"{m.root.name}.behind", (True, False)):
                     s[m.root.name].double_buffer()
 
 

@@ -26,6 +26,7 @@ from tilewright.planner.graph import Graph
 from tilewright.planner.model import Model
 from tilewright.planner.online import Group
 from tilewright.planner.pads import Members, Passes, Tiling, schedule_part
+from tilewright.planner.tile_loops import Pick, first
 from tilewright.planner.tilings import Estimate, Pad, Space, pad_of
 from tilewright.planner.worst import most
 from tilewright.schedule.build import build_nest
@@ -158,10 +159,10 @@ def best_estimate(
     return found[0][0] if found else None
 
 
-def write(space: Space, t: Tiling) -> Staged | None:
-    """A way to cut a part as a schedule; None where that is not legal."""
+def write(space: Space, t: Tiling, pick: Pick = first) -> Staged | None:
+    """A way to cut a part as a schedule; None where that is not legal. `pick` chooses what the tiling leaves open."""
     try:
-        made = schedule_part(space.m, space.reach, t, space.pad.machine, space.pad.memory.name, space.left)
+        made = schedule_part(space.m, space.reach, t, space.pad.machine, space.pad.memory.name, space.left, pick)
         made[0].check(capacity=False)
     except (ScheduleError, BoundsError):
         return None
@@ -226,7 +227,7 @@ def stage_region(
     m = members_of(part, members, group)
     key = "staged", part.pipeline.digest, m.stored, m.group
     if key not in g.tried:
-        g.tried[key] = stage(m, _sizes(g, part), _computing(g, part, model), model.machine, model.goal, budget)
+        g.tried[key] = stage(m, _sizes(g, part), computing_in(g, part.names, model), model.machine, model.goal, budget)
     return g.tried[key]
 
 
@@ -238,7 +239,9 @@ def region_estimate(
     m = members_of(part, members, group)
     key = "estimate", part.pipeline.digest, m.stored, m.group
     if key not in g.tried:
-        g.tried[key] = best_estimate(m, _sizes(g, part), _computing(g, part, model), model.machine, model.goal, budget)
+        g.tried[key] = best_estimate(
+            m, _sizes(g, part), computing_in(g, part.names, model), model.machine, model.goal, budget
+        )
     return g.tried[key]
 
 
@@ -247,9 +250,10 @@ def _sizes(g: Graph, part: Part) -> dict[str, int]:
     return {**g.sizes, **{own: g.sizes[whole] for own, whole in part.names.items() if whole in g.sizes}}  # type: ignore[dict-item]
 
 
-def _computing(g: Graph, part: Part, model: Model) -> dict[str, float]:
-    """Cycles of each Func of a part, counted as accounts count: a mathematical function is one operation."""
-    names = {whole: own for own, whole in part.names.items()}
+def computing_in(g: Graph, part: Mapping[str, str], model: Model) -> dict[str, float]:
+    """Cycles of each Func of a part, counted as accounts count: a mathematical function is one operation. `part` has the
+    names of the Funcs in it, with those in the whole."""
+    names = {whole: own for own, whole in part.items()}
     found = {}
     for f, w in g.works.items():
         if f.name in names:
@@ -262,7 +266,6 @@ def _computing(g: Graph, part: Part, model: Model) -> dict[str, float]:
 
 
 __all__ = [
-    "Staged", "accounted", "best_estimate", "main_traffic", "members_of", "peak_of", "plain", "region_estimate", "space_of",
-    "stage", "stage_region",
-    "stageable", "taken", "too_small", "write",
+    "Staged", "accounted", "best_estimate", "computing_in", "main_traffic", "members_of", "peak_of", "plain",
+    "region_estimate", "space_of", "stage", "stage_region", "stageable", "taken", "too_small", "write",
 ]  # fmt: skip

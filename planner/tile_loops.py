@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.hw import Machine
 from tilewright.lang.errors import ScheduleError
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import REPAIR, Key
+
+# What is open about a tile: a name, and what may be taken, the best by estimate first. A search may take others.
+Pick = Callable[[str, Sequence[Any]], Any]
+
+
+def first(name: str, choices: Sequence[Any]) -> Any:
+    """What is best by estimate."""
+    return choices[0]
 
 
 @dataclass(frozen=True)
@@ -22,8 +30,9 @@ class _Shape:
     lanes: int
 
 
-def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine) -> None:
-    """Write the loops of a stage inside a tile, in which its Func has these extents."""
+def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine, pick: Pick = first) -> None:
+    """Write the loops of a stage inside a tile, in which its Func has these extents. `pick` chooses which loop the cores
+    share, and the register tile."""
     stage = s.state.stages[key]
     d, address = stage.definition, s.state.address(key)
     sizes = {v.attr: n for v, n in zip(d.lhs, extents, strict=True) if v.op == "var"}
@@ -31,7 +40,7 @@ def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine)
     width = max(t.bytes for t in d.func.dtypes)
     lanes = max(2, machine.compute.vector_bytes // width)
     if not pure:
-        if d.rdom is not None and stage.loops and _fitting(1, 1, lanes, width, machine) is None:
+        if d.rdom is not None and stage.loops and not _fitting(1, 1, lanes, width, machine):
             s[address].serial(stage.loops[0].name)  # as it is: the default schedule would want registers
         return
     if key[1] == REPAIR:
@@ -39,21 +48,23 @@ def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine)
             _repair(s, address, [n.name for n in stage.loops], pure, sizes, lanes, machine.compute.cores)
     elif d.rdom is None:
         with suppress(ScheduleError):
-            _pure(s, address, pure, sizes, lanes, machine)
+            _pure(s, address, pure, sizes, lanes, machine, pick)
     elif all(i.op == "var" for i in d.lhs):
         before = s.directives, s.state
         try:
-            _reduction(s, key, address, pure, sizes, lanes, width, machine)
+            _reduction(s, key, address, pure, sizes, lanes, width, machine, pick)
         except ScheduleError:
             s.directives, s.state = before
 
 
-def _pure(s: Schedule, address: str, pure: list[str], sizes: dict[str, int], lanes: int, machine: Machine) -> None:
+def _pure(
+    s: Schedule, address: str, pure: list[str], sizes: dict[str, int], lanes: int, machine: Machine, pick: Pick
+) -> None:  # fmt: skip
     last = pure[-1]
     cores = machine.compute.cores
     if cores > 1:
         if len(pure) > 1:
-            s[address].parallel(_shared(pure[:-1], sizes, cores))
+            s[address].parallel(pick(f"{address}.shared", _shared(pure[:-1], sizes, cores)))
         else:
             share = -(-sizes[last] // (cores * lanes)) * lanes
             s[address].parallel(last, share)
@@ -68,17 +79,19 @@ def _repair(
     v, others = pure[0], pure[1:]
     s[address].reorder(*(x for x in loops if x != v), v)
     if cores > 1 and others:
-        s[address].parallel(_shared(others, sizes, cores))
+        s[address].parallel(_shared(others, sizes, cores)[0])
     s[address].vectorize(v, lanes)
 
 
-def _shared(loops: list[str], trips: dict[str, int], cores: int) -> str:
-    """The loop to share out: the first that has enough for all cores, else the one that has most."""
-    return next((x for x in loops if trips[x] >= cores), max(loops, key=lambda x: trips[x]))
+def _shared(loops: list[str], trips: dict[str, int], cores: int) -> list[str]:
+    """The loops that may be shared out: the first that has enough for all cores, else the one that has most; then others."""
+    best = next((x for x in loops if trips[x] >= cores), max(loops, key=lambda x: trips[x]))
+    return [best, *(x for x in loops if x != best and trips[x] > 1)]
 
 
 def _reduction(
-    s: Schedule, key: Key, address: str, pure: list[str], sizes: dict[str, int], lanes: int, width: int, machine: Machine
+    s: Schedule, key: Key, address: str, pure: list[str], sizes: dict[str, int], lanes: int, width: int, machine: Machine,
+    pick: Pick,
 ) -> None:  # fmt: skip
     """A register tile: several rows and vectors, so that what is loaded serves many sums."""
     stage = s.state.stages[key]
@@ -91,7 +104,8 @@ def _reduction(
     others = [x for x in inside if x != v]
     rows = max(others, key=lambda x: (sizes[x] >= 4, others.index(x))) if others else None
     fitting = _fitting(sizes[v], sizes[rows] if rows is not None else 1, lanes, width, machine)
-    t = fitting or _Shape(1, 1, lanes)
+    taken = pick(f"{address}.registers", [(x.rows, x.vectors) for x in fitting]) if fitting else (1, 1)
+    t = _Shape(*taken, lanes)
     cores = machine.compute.cores
     if rows is None:  # rather something for every core than much for one
         t = _Shape(1, max(1, min(t.vectors, sizes[v] // (lanes * cores))), lanes)
@@ -107,28 +121,27 @@ def _reduction(
         around, inner = [*others, f"{v}_o"], [f"{v}_m", f"{v}_v"]
     s[address].reorder(*outside, *blocks, *around, *(n for n in reduced if n not in blocks), *inner)
     if cores > 1:
-        s[address].parallel(_shared(around, trips, cores))
+        s[address].parallel(pick(f"{address}.shared", _shared(around, trips, cores)))
     for x in inner[:-1]:
         s[address].unroll(x)
     s[address].vectorize(inner[-1])
-    if fitting is not None:
+    if fitting:
         s.cache_write(key[0], at=f"{address}.{around[-1]}", memory="reg")
 
 
-def _fitting(columns: int, rows: int, lanes: int, width: int, machine: Machine) -> _Shape | None:
-    """The register tile in half of the registers for which least is loaded; None where none is that small."""
+def _fitting(columns: int, rows: int, lanes: int, width: int, machine: Machine) -> list[_Shape]:
+    """The register tiles in half of the registers, that for which least is loaded first."""
     memory = next((m for m in machine.memories if m.kind == "registers" and m.capacity), None)
     if memory is None or memory.capacity is None or memory.per not in ("machine", "core"):
-        return None
+        return []
     room = memory.capacity // 2 // (machine.compute.cores if memory.per == "machine" else 1)
-    found, best = None, math.inf
-    for r in (1, 2, 4, 8):
-        for v in (1, 2, 4):
-            if r <= max(1, rows) and v * lanes <= max(lanes, columns) and r * v * lanes * width <= room:
-                loads = 1 / r + 1 / (v * lanes)
-                if loads < best:
-                    found, best = _Shape(r, v, lanes), loads
-    return found
+    found = [
+        _Shape(r, v, lanes)
+        for r in (1, 2, 4, 8)
+        for v in (1, 2, 4)
+        if r <= max(1, rows) and v * lanes <= max(lanes, columns) and r * v * lanes * width <= room
+    ]
+    return sorted(found, key=lambda x: 1 / x.rows + 1 / (x.vectors * lanes))
 
 
-__all__ = ["inner_loops"]
+__all__ = ["Pick", "first", "inner_loops"]

@@ -13,13 +13,16 @@ from collections.abc import Mapping, Sequence
 from tilewright.autotune.generate.draft import USUAL, Draft, Form, Rule, Setting
 from tilewright.autotune.generate.extents import Extents
 from tilewright.autotune.generate.groups import grouped
+from tilewright.autotune.generate.machines import MachineSpace, machine_of
 from tilewright.autotune.generate.online import one_pass
 from tilewright.autotune.generate.products import tile_forms
 from tilewright.autotune.generate.pure import pure_forms
 from tilewright.autotune.generate.updates import update_forms
 from tilewright.autotune.space import Choose, Point, Value, draw
+from tilewright.codegen.accounts.prepared import registers_of
 from tilewright.codegen.data_caches import data_caches
 from tilewright.lang.pipeline import Pipeline
+from tilewright.planner.tilings import pad_of
 from tilewright.schedule.default import complete
 from tilewright.schedule.default_places import place
 from tilewright.schedule.registers import Registers, host_registers
@@ -36,7 +39,8 @@ class GeneratedSpace:
     """Schedules of a pipeline at these sizes, by general rules; every one of them is complete.
 
     `registers` are those of this processor where they are not given, `threads` how many a call may have. With
-    `order="fixed"` reductions combine as the default schedule has them. `machine` names a simulated machine.
+    `order="fixed"` reductions combine as the default schedule has them. `machine` (a name, a Machine or the text of its
+    file) is a simulated one: schedules are bound to it, and tiles lie in its scratchpad where it has one.
     """
 
     name = "generated"
@@ -46,14 +50,16 @@ class GeneratedSpace:
         mode: str = "contract", order: str = "free", machine: object = None,
     ):  # fmt: skip
         self.pipeline = pipeline
-        self.machine = machine
-        caches = tuple(c.size for c in data_caches(0)) or _CACHES
-        self.at = Setting(
-            dict(sizes), registers or host_registers(), caches, threads, mode, order, Extents(pipeline, sizes)
-        )
+        self.machine = on = machine_of(machine)
+        caches = tuple(c.size for c in (data_caches(0) if on is None else on.caches)) or _CACHES
+        registers = registers or (on and registers_of(on)) or host_registers()
+        self.at = Setting(dict(sizes), registers, caches, threads, mode, order, Extents(pipeline, sizes))
+        self._staged = MachineSpace(pipeline, sizes, on, mode) if on is not None and pad_of(on) is not None else None
 
     def build(self, choose: Choose) -> Schedule:
-        s = Schedule(self.pipeline)
+        if self._staged is not None:
+            return self._staged.build(choose)
+        s = Schedule(self.pipeline, self.machine)
         stages = s.state.stages
         d = Draft(s, self.at, choose, list(stages), rules=LOOPS)
         d.offer("whole", "", WHOLE)
@@ -67,6 +73,8 @@ class GeneratedSpace:
     def starts(self) -> list[Point]:
         """Points to begin with: the default schedule, then for every form of the whole all forms usual, and all of them the
         first that a rule offers, with the usual choices inside; each schedule once."""
+        if self._staged is not None:
+            return self._staged.starts()
         wholes: list[Value] = [USUAL]
 
         def forms(whole: Value, written: bool) -> Choose:
