@@ -108,6 +108,7 @@ from tilewright.schedule.registers import Registers, host_registers
 from tilewright.texts import parse_kernel, parse_schedule, read, write
 
 if TYPE_CHECKING:
+    from tilewright.autotune import frozen, records
     from tilewright.dispatching import dispatch
     from tilewright.lang import operators as ops
     from tilewright.plans import plan
@@ -123,11 +124,12 @@ _LATER = {
     "sweep": "views.sweep",
     "tune": "tuning",
 }  # fmt: skip
+_ROOMS = {"frozen": "autotune.frozen", "ops": "lang.operators", "records": "autotune.records"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ops":
-        return import_module("tilewright.lang.operators")
+    if name in _ROOMS:
+        return import_module(f"tilewright.{_ROOMS[name]}")
     if name in _LATER:
         return getattr(import_module(f"tilewright.{_LATER[name]}"), name)
     raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
@@ -200,6 +202,7 @@ __all__ = [
     "f64",
     "floor",
     "from_pipeline",
+    "frozen",
     "func",
     "host_registers",
     "i8",
@@ -226,6 +229,7 @@ __all__ = [
     "prod",
     "rdom",
     "read",
+    "records",
     "reflect",
     "reflect_interior",
     "repeat_edge",
