@@ -7,17 +7,19 @@ in registers. Of long pipelines the same is chosen for all Funcs of one form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tilewright.autotune.generate.draft import Draft, Form
-from tilewright.autotune.generate.pure import in_registers, is_pure, overlaps, strips
-from tilewright.lang import ir
-from tilewright.lang.errors import ScheduleError, TilewrightError
-from tilewright.schedule.default_loops import apply, cost, shape
+from tilewright.autotune.generate.pure import Levels, in_registers, is_pure, overlaps, strips
+from tilewright.lang import ir, simplify
+from tilewright.lang.errors import ScheduleError
+from tilewright.lang.func import Definition, Func
+from tilewright.lang.ir import Node
+from tilewright.schedule.default_loops import apply, cost, lanes_of, shape
 from tilewright.schedule.default_places import in_memory_by_default
 from tilewright.schedule.online import between
-from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.sites import legal_sites
 
@@ -26,8 +28,7 @@ _COSTLY = 40  # operations of an element that is never computed anew for each of
 _INLINE = ("usual", "none", "8", "16")  # of many Funcs: up to how many operations
 _DEPTHS = (0, 1, 2, 4, 8)  # of many Funcs: stages of a group (0: as many as there are)
 _KEPT = 1024  # bytes of a buffer that is worth being allocated once for a whole strip
-_EDGES = 2  # times that Funcs of one group read beyond edges: what is needed of the first grows with each of them
-_REGISTERS = 1  # times all registers: the most that is held in them
+_EDGES = 1  # times that Funcs of one group read beyond edges: what is needed of the first grows with each of them
 
 
 def grouped(d: Draft, name: str) -> Sequence[Form]:
@@ -41,13 +42,13 @@ def grouped(d: Draft, name: str) -> Sequence[Form]:
 
 
 class _Groups:
-    """One choice of places. `levels`: loops of heads by what an iteration of them is; `windows`: Funcs of which rows are
-    kept, and the axis of the rows."""
+    """One choice of places. `windows`: Funcs of which rows are kept, and the heads in whose rows they are computed."""
 
     def __init__(self, d: Draft):
         self.d = d
-        self.levels: dict[str, dict[str, str]] = {}
-        self.windows: dict[str, int] = {}
+        self.levels: dict[str, Levels] = {}
+        self.windows: dict[str, str] = {}
+        self.points: dict[tuple[str, str], tuple[int | None, ...]] = {}
         self.many = False
         self.depth: dict[str, int] = {}  # of an output 0, of what it reads 1, and so on
         self.edges: dict[str, int] = {}  # of a chain in a group, how often it reads beyond edges
@@ -163,19 +164,20 @@ class _Groups:
             d.form(name)
             stage = d.stages(name)[-1]
             at = d.s.state.address(stage.key)
-            self.levels[name] = {x.name: f"{at}.{x.name}" for x in stage.loops[:3] if not x.reduction}
+            self.levels[name] = Levels({x.name: f"{at}.{x.name}" for x in stage.loops[:3] if not x.reduction}, ())
 
     def _sites(self, name: str) -> dict[str, str]:
         """The loops in which a Func can be computed, by what an iteration of them is."""
         d, f = self.d, self.d.func(name)
         legal = legal_sites(d.s.state, f)
         head = legal[0].split(".")[0] if legal else ""
-        levels = self.levels.get(head, {})
+        levels = self.levels[head].sites if head in self.levels else {}
         found = {k: a for k, a in levels.items() if a in legal}
-        if self.edges[name] > (_EDGES if "tile" not in levels else 1):
+        if self.edges[name] > (_EDGES if "tile" not in levels else 0):
             return {}
-        if not is_pure(d, name):
+        if not is_pure(d, name) or not self._in_registers(name, head):
             found.pop("column", None)
+        if not is_pure(d, name):
             return found
         if "row" in found and ("strip" in found or "tile" in found) and self._read_across(name):
             found["window"] = found["row"]
@@ -194,10 +196,8 @@ class _Groups:
         try:
             if kind == "window":
                 apply(s, "store_at", "", (name,), at=sites.get("tile", sites.get("strip", at)))
-                self.windows[name] = d.func(name).rank - 2
+                self.windows[name] = at.split(".")[0]
             elif kind == "column":
-                if not self._fits_registers(name):
-                    raise ScheduleError("too large", code="schedule.register-size")
                 in_registers(d, name)
             elif kind != "strip" and "strip" in sites and self._size(name) >= _KEPT:
                 apply(s, "hoist_storage", "", (name,), at=sites["strip"])
@@ -214,36 +214,63 @@ class _Groups:
         f = self.d.func(name).definitions[0]
         return sum(t.bytes for t in f.func.dtypes) * (self.d.extent(f, f.lhs[-1]) if f.lhs else 1)
 
-    def _fits_registers(self, name: str) -> bool:
-        d = self.d
-        try:
-            built = d.regions().funcs[name]
-        except (TilewrightError, KeyError):
+    def _in_registers(self, name: str, head: str) -> bool:
+        """Whether what a column of the head needs of a Func is little enough."""
+        d, f = self.d, self.d.func(name)
+        points = self._points(name, head)
+        if not points or None in points:
             return False
-        size = sum(t.bytes for t in d.func(name).dtypes)
-        for r in built.region:
-            n = constant_extent(r) if r.bounded else None
-            if n is None:
-                return False
-            size *= n
-        return size <= _REGISTERS * d.at.registers.width * d.at.registers.count
+        lanes = lanes_of(f.definitions[0], d.at.registers)
+        *rows, last = (n or 0 for n in points)
+        return math.prod(rows) * -(-last // lanes) <= d.at.registers.count
+
+    def _points(self, name: str, head: str) -> tuple[int | None, ...]:
+        """How many points of each axis of a Func a column of the head needs, or what is computed in it for that."""
+        if name == head:
+            return self.levels[head].points
+        known = self.points.get((name, head))
+        if known is None:
+            f = self.d.func(name)
+            parts = [self._needed(k.definition, f, head) for k in self.d.s.state.consumers(f)]
+            known = tuple(None if None in p else max(p) for p in zip(*parts, strict=True))
+            self.points[name, head] = known
+        return known
+
+    def _needed(self, reader: Definition, f: Func, head: str) -> list[int | None]:
+        """The same for one reader."""
+        have = dict(zip(reader.lhs, self._points(reader.func.name, head), strict=False))
+        found: list[int | None] = []
+        for k in range(f.rank):
+            spans = [_span(n.args[k], have) for n in ir.leaves(reader.values, "load") if n.attr[0] is f]
+            known = [r for r in spans if r is not None]
+            found.append(
+                max(b for _, b in known) - min(a for a, _ in known) + 1 if known and len(known) == len(spans) else None
+            )
+        return found
 
     def _fold(self) -> None:
         """Of what is kept from row to row no more than is in use, in a ring of rows."""
         d = self.d
-        if not self.windows:
-            return
-        try:
-            built = d.regions().funcs
-        except TilewrightError:
-            return
-        for name, axis in self.windows.items():
-            r = built[name].needed[axis] if name in built and axis >= 0 else None
-            n = constant_extent(r) if r is not None and r.bounded else None
+        for name, head in self.windows.items():
+            f = d.func(name)
+            n = self._points(name, head)[-2]
             if n is not None:
                 with suppress(ScheduleError):
-                    args = d.func(name).args
-                    apply(d.s, "fold_storage", "", (name,), over=args[axis].attr, by=1 << (n - 1).bit_length())
+                    apply(d.s, "fold_storage", "", (name,), over=f.args[-2].attr, by=1 << (n - 1).bit_length())
+
+
+def _span(i: Node, have: Mapping[Node, int | None]) -> tuple[int, int] | None:
+    """The least and the largest value of an index, where variables start at 0 and have some points each."""
+    if i.op == "select":  # beyond an edge it is less
+        return _span(i.args[1], have)
+    coefs, c = simplify.linear(i)
+    low = high = c
+    for v, k in coefs.items():
+        n = have.get(v)
+        if n is None:
+            return None
+        low, high = low + min(0, k * (n - 1)), high + max(0, k * (n - 1))
+    return low, high
 
 
 _LIKELY = ("row", "strip", "window", "tile", "column")

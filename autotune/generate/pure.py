@@ -3,8 +3,9 @@ registers of what transposes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from tilewright.autotune.generate.draft import Draft, Form
 from tilewright.lang import ir, simplify
@@ -50,13 +51,21 @@ def is_pure(d: Draft, name: str) -> bool:
 # At the root ------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Levels:
+    """Loops of a Func in which others can be computed, by what one of their iterations is: a strip, a tile, a row (or some
+    that are computed together), a column (of vectors); and how many points of each axis an iteration of a column has."""
+
+    sites: Mapping[str, str]
+    points: tuple[int, ...]
+
+
 def _strips(d: Draft, name: str) -> None:
     strips(d, name)
 
 
-def strips(d: Draft, name: str) -> dict[str, str]:
-    """Write the loops of a pure Func at the root. Returns loops in which others can be computed, by what one of their
-    iterations is: a strip, a tile, a row, a column (of vectors)."""
+def strips(d: Draft, name: str) -> Levels:
+    """Write the loops of a pure Func at the root."""
     stage = d.stages(name)[0]
     f = stage.definition
     d.written(d.stages(name)[0].key)
@@ -70,7 +79,7 @@ def strips(d: Draft, name: str) -> dict[str, str]:
     return _rows_at_root(d, name, f, rows)
 
 
-def _line(d: Draft, name: str, f: Definition, others: Sequence[Node]) -> dict[str, str]:
+def _line(d: Draft, name: str, f: Definition, others: Sequence[Node]) -> Levels:
     """Chunks of a single row."""
     s, address, x, n = d.s, d.s.state.address(d.stages(name)[0].key), f.lhs[-1].attr, d.extent(f, f.lhs[-1])
     chunk = d.number(f"{name}.chunk", [c for c in CHUNKS if c * d.at.threads <= n] or [CHUNKS[0]])
@@ -81,10 +90,10 @@ def _line(d: Draft, name: str, f: Definition, others: Sequence[Node]) -> dict[st
     apply(s, "parallel", address, (f"{x}_s",))
     apply(s, "vectorize", address, (x,), by=lanes)
     _past_caches(d, name, f)
-    return {"strip": f"{address}.{x}_s", "column": f"{address}.{x}"}
+    return Levels({"strip": f"{address}.{x}_s", "column": f"{address}.{x}"}, (*(1 for _ in others), lanes))
 
 
-def _rows_at_root(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> dict[str, str]:
+def _rows_at_root(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> Levels:
     s, address, last = d.s, d.s.state.address(d.stages(name)[0].key), f.lhs[-1]
     x, lanes = last.attr, lanes_of(f, d.at.registers)
     p = _shared_out(d, name, f, rows)
@@ -125,7 +134,8 @@ def _rows_at_root(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> d
     apply(s, "vectorize", address, (f"{x}_v",))
     levels |= {"row": u.attr, "column": x}
     _past_caches(d, name, f)
-    return {k: f"{address}.{v}" for k, v in levels.items()}
+    points = {u: together, last: lanes * vectors} | ({before: 2} if before is not None else {})
+    return Levels({k: f"{address}.{v}" for k, v in levels.items()}, tuple(points.get(v, 1) for v in f.lhs))
 
 
 def _shared_out(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> Node:
@@ -170,7 +180,7 @@ def _past_caches(d: Draft, name: str, f: Definition) -> None:
         apply(d.s, "stream_stores", "", (name,))
 
 
-def _transposing(d: Draft, name: str, f: Definition, crossing: Node) -> dict[str, str]:
+def _transposing(d: Draft, name: str, f: Definition, crossing: Node) -> Levels:
     """Square tiles, which are turned in registers, in blocks of tiles."""
     s, address, last = d.s, d.s.state.address(d.stages(name)[0].key), f.lhs[-1]
     u, v = crossing.attr, last.attr
@@ -190,7 +200,7 @@ def _transposing(d: Draft, name: str, f: Definition, crossing: Node) -> dict[str
     apply(s, "parallel", address, (order[0],))
     apply(s, "unroll", address, (f"{u}_t",))
     apply(s, "vectorize", address, (f"{v}_t",))
-    return {"strip": f"{address}.{order[0]}"}
+    return Levels({"strip": f"{address}.{order[0]}"}, ())
 
 
 # In the loops of others -------------------------------------------------------------------------------------------
@@ -244,4 +254,4 @@ def in_registers(d: Draft, name: str) -> None:
     apply(s, "vectorize", address, (f"{x}_v",))
 
 
-__all__ = ["in_registers", "is_pure", "overlaps", "pure_forms", "rows", "strips"]
+__all__ = ["Levels", "in_registers", "is_pure", "overlaps", "pure_forms", "rows", "strips"]
