@@ -6,7 +6,8 @@ with LocalMeasurer() as measurer:
         print(outcome.status, outcome.figure)
 """
 
+from tilewright.autotune.measure.cluster import DaskMeasurer
 from tilewright.autotune.measure.local import LocalMeasurer, ranked
 from tilewright.autotune.measure.task import OBJECTIVES, STATUSES, Limits, Measurer, Outcome, Task
 
-__all__ = ["OBJECTIVES", "STATUSES", "Limits", "LocalMeasurer", "Measurer", "Outcome", "Task", "ranked"]
+__all__ = ["OBJECTIVES", "STATUSES", "DaskMeasurer", "Limits", "LocalMeasurer", "Measurer", "Outcome", "Task", "ranked"]
