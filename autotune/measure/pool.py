@@ -85,6 +85,7 @@ class Pool:
         self.best: dict[str, float] = {}  # by task
         self.untrusted: set[str] = set()  # tasks whose default schedule can't be run
         self.alone = Alone()
+        self.looked = time.monotonic()
         self.numbers = itertools.count(1)
         self.inbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self.bell, self._ring = os.pipe()
@@ -149,6 +150,7 @@ class Pool:
                 except OSError as e:
                     self._not_started(seat, str(e))
                     continue
+                self.alone.enter(seat.process)
                 seat.ready, seat.deadline = False, time.monotonic() + self.limits.start
                 self.selector.register(seat.process, selectors.EVENT_READ, seat)
 
@@ -231,12 +233,28 @@ class Pool:
                 os.read(self.bell, 1 << 16)
             else:
                 self._hear(key.data)
-        if self.alone.wanted and self.alone.begin([s.process for s in self.compilers if s.process is not None]):
-            assert self.bench.process is not None
+        if (
+            self.alone.wanted
+            and self.bench.process is not None
+            and self.alone.begin(self._processes, self.bench.process)
+        ):
             self.bench.process.send({"go": self.bench.number})
-            job = self.bench.job
-            if job is not None and self.bench.deadline is not None:
-                self._extend(time.monotonic() - job.began, self.bench)
+            if self.bench.job is not None:
+                self._extend(time.monotonic() - self.bench.job.began, self.bench)
+        self._look()
+
+    def _look(self) -> None:
+        """From time to time, whether another tuner measures: what that takes is no time of ours."""
+        now, last = time.monotonic(), self.looked
+        if now - last < _TICK / 2:
+            return
+        self.looked = now
+        if any(seat.job is not None for seat in self.seats) and self.alone.stopped(self._processes):
+            self._extend(now - last)
+
+    @property
+    def _processes(self) -> list[Process]:
+        return [seat.process for seat in self.seats if seat.process is not None]
 
     def _extend(self, seconds: float, *seats: Seat) -> None:
         for seat in seats or self.seats:
@@ -368,6 +386,7 @@ class Pool:
         assert seat.process is not None
         self._quiet_ends(seat)
         self.selector.unregister(seat.process)
+        self.alone.leave(seat.process)
         seat.process, seat.ready, seat.job, seat.deadline = None, False, None, None
 
     def _replace(self, seat: Seat) -> None:
@@ -379,8 +398,8 @@ class Pool:
     def _end(self) -> None:
         """All processes, and the calls that nobody will answer."""
         self.alone.end()
-        processes = [seat.process for seat in self.seats if seat.process is not None]
-        for p in processes:
+        for p in self._processes:
+            self.alone.leave(p)
             p.end()
         closed = TuneError("this measurer was closed", code="tune.closed", hint="make a new one")
         while not self.inbox.empty():
