@@ -74,7 +74,7 @@ def _over_time(ax: Axes, tuned: Tuned) -> None:
         ax.set_ylabel("best so far / default schedule")
     if any(r.figure and r.steps for r in shown):
         ax.set_yscale("log")
-        _plain_numbers(ax.yaxis)
+        _plain_numbers(ax.yaxis, ratio=len(tuned.results) > 1)
     ax.set_xlabel("seconds")
     ax.set_xlim(left=0)
     ax.legend(frameon=False, fontsize=8)
@@ -136,6 +136,7 @@ def _buckets(ax: Axes, tuned: Tuned) -> None:
         ax.text(gains[k], k, f" {said}{f', {r.reached:.0%} of possible' if r.reached else ''}", va="center", fontsize=7)
     ax.set_yticks(range(len(names)), names, fontsize=7)
     ax.invert_yaxis()
+    ax.set_xlim(0, 1.2 * max(1.0, *gains))
     ax.set_xlabel("times better than the default schedule (grey: incomplete)")
 
 
@@ -152,12 +153,14 @@ def _unit(unit: str) -> str:
     return "seconds" if unit == "s" else unit
 
 
-def _plain_numbers(axis: Any) -> None:
+def _plain_numbers(axis: Any, ratio: bool = False) -> None:
     """Numbers as people write them on an axis that is logarithmic."""
-    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter, StrMethodFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(EngFormatter(sep=""))
+    axis.set_major_locator(
+        LogLocator(subs=(1.0, 2.0, 5.0) if not ratio else (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0))
+    )
+    axis.set_major_formatter(StrMethodFormatter("{x:g}") if ratio else EngFormatter(sep=""))
     axis.set_minor_formatter(NullFormatter())
 
 

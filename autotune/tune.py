@@ -120,7 +120,6 @@ class Tuner:
         self._under_way = 0  # candidates that are measured
         self._last = 0.0  # when the last round ended
         self._each = 0.5  # seconds of a candidate, about
-        self._final_each: float | None = None  # seconds that a finalist takes, about; None: as a candidate
         self.current: Job | None
 
     # What there is ------------------------------------------------------------------------------------------------
@@ -179,7 +178,7 @@ class Tuner:
     @property
     def _search_seconds(self) -> float:
         """Seconds from the start at which searching ends, so that finals are over in time."""
-        reserve = sum(len(self._finalists(j)) for j in self.jobs) * (self._final_each or self._each)
+        reserve = sum(len(self._finalists(j)) * self._final_seconds(j) for j in self.jobs)
         share = REGRET if any(self._several(j.subject) for j in self.jobs) else 0.0
         return self.settings.budget * (1 - share) - min(reserve, 0.3 * self.settings.budget)
 
@@ -291,13 +290,19 @@ class Tuner:
             return [f.candidate for f in close[:FINALISTS]] if len(close) > 1 else []
         return [job.default, *(f.candidate for f in close[:FINALISTS])]
 
+    def _final_seconds(self, job: Job) -> float:
+        """What a finalist takes, about: it is compiled already, and runs some twenty times."""
+        default = job.default_found
+        run = default.figure if default is not None and default.figure is not None else 0.0
+        return 0.1 + (20 * run if self.settings.objective == "time" else 0.0)
+
     def _finals(self) -> None:
         """Measure the finalists of each job in turns, those of the largest weight first, while there is time."""
         for job in sorted(self.jobs, key=lambda j: -j.weight):
             finalists = self._finalists(job)
             if not finalists:
                 continue
-            room = (self.settings.budget - self.seconds) / (self._final_each or self._each)
+            room = (self.settings.budget - self.seconds) / self._final_seconds(job)
             finalists = finalists[: max(2, int(room + 0.5))]
             if room < 1:
                 self.words.append(
@@ -305,13 +310,11 @@ class Tuner:
                 )
                 return
             self.current = job
-            start = self.seconds
             outcomes = self.measurer.finals(job.task, [str(c.schedule) for c in finalists])
             for outcome in outcomes:
                 found = self._found(job, finalists[outcome.index], outcome, final=True)
                 job.finals.append(found)
                 self.memory.keep(job, found, outcome, final=True)
-            self._final_each = (self.seconds - start) / len(finalists)
             self._show()
 
     # Buckets ------------------------------------------------------------------------------------------------------

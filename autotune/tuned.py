@@ -252,7 +252,7 @@ class Tuned:
         t = self.table()
         parts = [self.title(), columns([t.head, *t.rows], t.left)]
         notes = self.notes()
-        parts += ["\n".join(f"note: {n}" for n in notes)] if notes else []
+        parts += ["\n".join("note: " + n.replace("\n", "\n      ") for n in notes)] if notes else []
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:

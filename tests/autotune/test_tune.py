@@ -137,10 +137,10 @@ def test_failures_are_counted_by_reason_and_survived():
 
 
 def test_time_ends_it_with_finals_inside_the_budget():
-    m = FakeMeasurer(cost, seconds=1.0)
-    found = tuned(m, budget=12.0)
+    m = FakeMeasurer(cost, seconds=0.5)
+    found = tuned(m, budget=6.0)
     assert found.stopped == "time"
-    assert m.now <= 13.0
+    assert m.now <= 8.0  # finals that take longer than it is usual
     assert found.results[0].finals
     assert found.results[0].figure <= 1.5e-3
 
