@@ -15,6 +15,7 @@ from tilewright.autotune.generate.extents import Extents
 from tilewright.autotune.generate.groups import grouped
 from tilewright.autotune.generate.machines import MachineSpace, machine_of
 from tilewright.autotune.generate.online import one_pass
+from tilewright.autotune.generate.plans import planned
 from tilewright.autotune.generate.products import tile_forms
 from tilewright.autotune.generate.pure import pure_forms
 from tilewright.autotune.generate.updates import update_forms
@@ -30,7 +31,7 @@ from tilewright.schedule.schedule import Schedule
 
 _CACHES = (32 << 10, 1 << 20, 32 << 20)  # where the system does not say
 
-WHOLE: tuple[Rule, ...] = (one_pass, grouped)
+WHOLE: tuple[Rule, ...] = (one_pass, grouped, planned)
 PLACES: tuple[Rule, ...] = ()
 LOOPS: tuple[Rule, ...] = (tile_forms, pure_forms, update_forms)
 

@@ -11,6 +11,7 @@ from tilewright.lang.func import Definition, Func
 from tilewright.lang.ir import Node
 from tilewright.schedule.build import Builder
 from tilewright.schedule.ranges import constant_extent
+from tilewright.schedule.directive import Directive
 from tilewright.schedule.registers import Registers
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import Key, Stage, State
@@ -30,6 +31,9 @@ class Setting:
     mode: str
     order: str
     extents: Extents
+    plans: dict[str, tuple[Directive, ...]] = field(
+        default_factory=dict
+    )  # that were made for these sizes, by objective
 
     def cache(self, level: int) -> int:
         """Bytes of a cache, of the last one where there are fewer."""
