@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.autotune.remember import found_of
 from tilewright.autotune.search import Search, strategy
-from tilewright.autotune.space import Point, starts
+from tilewright.autotune.space import Choose, Point, Space, starts
 from tilewright.autotune.tasks import Candidate, Found, Job
 from tilewright.autotune.transfer import from_neighbours
 
 if TYPE_CHECKING:
     from tilewright.autotune.measure.task import Measurer
+    from tilewright.lang.pipeline import Pipeline
+    from tilewright.schedule.schedule import Schedule
 
 ASKS = 20  # times that a search is asked before what it has is taken to be known
 PARENTS = 8  # of what is known, with which a search begins
@@ -122,7 +125,8 @@ class Asker:
         good = sorted((f for f in tuple(job.found.values()) if f.ok), key=Found.rank)
         known = [f.candidate.point for f in good if f.candidate.point.trace][:PARENTS]
         seeds = [*starts(job.space), *(c.point for c in first), *known]
-        return strategy(self.name, job.space, self.seed, lambda points: self._predict(job, points), seeds)
+        space = Considerate(job.space, getattr(self.measurer, "working", nullcontext))
+        return strategy(self.name, space, self.seed, lambda points: self._predict(job, points), seeds)
 
     def _predict(self, job: Job, points: Sequence[Point]) -> list[float | None]:
         """The predicted figures of points, of each schedule once."""
@@ -131,6 +135,29 @@ class Asker:
             said = self.measurer.predict(job.task, [str(p.schedule) for p in new])
             job.predicted.update(zip((p.hash for p in new), said, strict=True))
         return [job.predicted[p.hash] for p in points]
+
+
+@dataclass(frozen=True, slots=True)
+class Considerate:
+    """A space that makes schedules while nothing is timed on this machine: `working` is a LocalMeasurer's."""
+
+    space: Space
+    working: Callable[[], AbstractContextManager[None]]
+
+    @property
+    def name(self) -> str:
+        return self.space.name
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.space.pipeline
+
+    def build(self, choose: Choose) -> Schedule:
+        with self.working():
+            return self.space.build(choose)
+
+    def __getattr__(self, name: str) -> Any:  # what a space has besides
+        return getattr(self.space, name)
 
 
 def recalled(job: Job, c: Candidate) -> bool:

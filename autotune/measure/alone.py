@@ -1,4 +1,5 @@
-"""Being alone while the clock is read: all other workers on this machine, of this tuner and of others, are stopped.
+"""Being alone while the clock is read: all other workers on this machine, of this tuner and of others, are stopped, and
+the tuner itself does nothing that can wait.
 
 A folder of the user's has a lock (a file that the system unlocks when its holder is gone) and a file for each worker.
 Who dies while others are stopped leaves them so; their own tuners let them go on once the lock is free.
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tilewright.autotune.measure.process import Process
+from tilewright.autotune.measure.quiet import Quiet
 
 
 class Alone:
@@ -23,6 +25,8 @@ class Alone:
 
     def __init__(self) -> None:
         self.wanted = False
+        self.quiet = Quiet()
+        self._locked = False
         self._paused: list[Process] = []
         self._strangers: list[int] = []
         self._since: float | None = None
@@ -46,8 +50,11 @@ class Alone:
         self.wanted = True
 
     def begin(self, own: Sequence[Process], measuring: Process) -> bool:
-        """Stop all but the one that measures, unless another tuner measures right now."""
-        if self._file is not None and not _locked(self._file):
+        """Stop all but the one that measures, unless another tuner measures right now, or this one works."""
+        if self._file is not None and not self._locked and not _locked(self._file):
+            return False
+        self._locked = True
+        if not self.quiet.begin():
             return False
         self.wanted, self._since = False, time.monotonic()
         self._paused = [p for p in own if p is not measuring]
@@ -62,6 +69,10 @@ class Alone:
     def end(self) -> float:
         """Let the others go on; for how many seconds they were stopped."""
         self.wanted = False
+        self.quiet.end()
+        if self._locked and self._file is not None and self._since is None:
+            _unlock(self._file)
+        self._locked = False
         if self._since is None:
             return 0.0
         took, self._since = time.monotonic() - self._since, None
@@ -77,7 +88,7 @@ class Alone:
 
     def stopped(self, own: Sequence[Process]) -> bool:
         """Whether another tuner measures now, so that ours wait. Where none does, ours go on: one may have died."""
-        if self._since is not None or self._file is None:
+        if self._locked or self._file is None:
             return False
         if not _locked(self._file):
             return True

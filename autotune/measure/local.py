@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from tilewright.autotune.errors import TuneError
@@ -92,6 +93,11 @@ class LocalMeasurer:
             finally:
                 self._pool.cancel(call)
         return ranked(found)
+
+    def working(self) -> AbstractContextManager[None]:
+        """Around work of this process that would disturb what is timed (with as many threads as processors): it waits until
+        nothing is timed, and nothing is timed until it is done. It should be short: the making of one schedule, say."""
+        return self._pool.alone.quiet.working()
 
     def close(self) -> None:
         """End the workers. What is under way is given up."""

@@ -46,7 +46,7 @@ def schedule(width: int, fault: str = "") -> str:
 def measurer() -> Iterator[LocalMeasurer]:
     patch = pytest.MonkeyPatch()
     patch.setattr(pool, "COMMAND", WORKER)
-    limits = Limits(compile=5.0, check=3.0, run=3.0, memory=2 << 30)
+    limits = Limits(compile=8.0, check=6.0, run=6.0, memory=2 << 30)
     with LocalMeasurer(compilers=1, limits=limits) as found:
         yield found
     patch.undo()
@@ -60,7 +60,7 @@ FAULTS = {
     "segfault in call": ("crash", "its check at small sizes ended with SIGSEGV"),
     "abort in call": ("memory", "out of memory"),
     "exit in call": ("crash", "exit code 3"),
-    "hang in call": ("timeout", "its check at small sizes took more than 3"),
+    "hang in call": ("timeout", "its check at small sizes took more than 6"),
     "memory in call": ("memory", "not enough memory"),
     "throws in call": ("wrong", "ValueError: it throws"),
     "nothing in call": ("wrong", "C: "),
@@ -98,7 +98,7 @@ def test_every_fault_has_its_reason_and_the_others_are_measured(measurer: LocalM
 def test_a_compiler_that_hangs_is_replaced(measurer: LocalMeasurer) -> None:
     found = list(measurer.run(task(), [schedule(8, "hang in compile"), schedule(8)]))
     assert [(o.index, o.status) for o in found] == [(0, "timeout"), (1, "ok")]
-    assert found[0].message == "its compilation took more than 5 s"
+    assert found[0].message == "its compilation took more than 8 s"
 
 
 def test_times_below_the_bound_are_none(measurer: LocalMeasurer) -> None:
