@@ -124,7 +124,7 @@ def job_of(w: Wanted, bucket: Bucket, options: Options) -> Job:
     if options.order == "fixed":
         space = PinnedSpace(space, w.subject.mode)
     return Job(
-        w.subject, bucket, task, space, _default(space, w.subject),
+        w.subject, bucket, task, space, _default(space, w.subject, options),
         weight=bucket.weight / (sum(b.weight for b in w.buckets) or 1.0), bound=_bound(w.subject, bucket.point, options),
     )  # fmt: skip
 
@@ -156,10 +156,13 @@ def space_of(w: Wanted, sizes: Mapping[str, int], options: Options) -> Space:
     )  # fmt: skip
 
 
-def _default(space: Space, subject: Subject) -> Candidate:
-    """The default schedule; as a point of the space where it is the usual one."""
-    default = complete(Schedule(subject.pipeline), subject.mode)
+def _default(space: Space, subject: Subject, options: Options) -> Candidate:
+    """The default schedule, as a point of the space where it is the usual one; of a simulated machine, which may have other
+    registers and memories than this computer, the usual one of its space."""
     start = draw(space, usual)
+    if start is not None and options.machine is not None:
+        return Candidate(start, "default")
+    default = complete(Schedule(subject.pipeline), subject.mode)
     point = start if start is not None and start.hash == default.hash else Point((), default)
     return Candidate(point, "default")
 

@@ -16,7 +16,8 @@ Rule = Callable[[Task, str], float | str]  # the figure of a schedule, or the st
 
 @dataclass
 class FakeMeasurer:
-    """`rule` gives figures or statuses; `seconds` passes for each candidate on its clock, a fifth in finals. `log` has what was asked of it."""
+    """`rule` gives figures or statuses; `seconds` passes for each candidate on its clock, a fifth of that in finals. `log`
+    has what was asked of it."""
 
     rule: Rule
     seconds: float = 0.5
