@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -164,10 +165,26 @@ class Records:
         return explained(self.store, self.question(kernel, sizes, **options), most)
 
 
+def _natural(text: str) -> tuple:
+    """Texts in the order of the numbers in them."""
+    return tuple((len(t), t) if t.isdecimal() else (0, t) for t in re.split(r"(\d+)", text))
+
+
 def order(r: Record) -> tuple:
     """Where a record stands in lists and files."""
     k = r.key
-    return (k.kernel, k.objective, k.bucket, k.machine, k.threads, k.mode, k.digest, r.configuration, r.when, r.digest)
+    return (
+        k.kernel,
+        k.objective,
+        _natural(k.bucket),
+        k.machine,
+        k.threads,
+        k.mode,
+        k.digest,
+        r.configuration,
+        r.when,
+        r.digest,
+    )
 
 
 __all__ = ["Merged", "Records", "order"]
