@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex
 
@@ -22,6 +23,7 @@ import numpy as np
 from tilewright.autotune.buckets import Bucket, Buckets
 from tilewright.autotune.errors import TuneError
 from tilewright.codegen.prepack import Packed
+from tilewright.codegen.runtime.processors import available
 from tilewright.lang.binding import bind
 from tilewright.lang.errors import BoundsError, TilewrightError, user_location
 from tilewright.lang.nested import flat_arguments, leaves
@@ -208,11 +210,10 @@ class Dispatch:
             return self.kernel(None)
 
     def warm(self) -> Dispatch:
-        """Compile all that calls may need, so that none of them has to wait. Gives itself back."""
-        for e in self.entries.values():
-            self.kernel(e)
-        if not self.entries:
-            self.kernel(None)
+        """Compile all that calls may need, side by side, so that none of them has to wait. Gives itself back."""
+        wanted = {e.schedule.hash: e for e in self.entries.values()}.values() or [None]
+        with ThreadPoolExecutor(min(len(wanted), len(available()))) as pool:
+            list(pool.map(self.kernel, wanted))
         return self
 
     # Telling --------------------------------------------------------------------------------------------------

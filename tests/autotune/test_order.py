@@ -149,6 +149,18 @@ def test_random_schedules_of_one_order_have_the_same_bits() -> None:
     assert seen.same > 5
 
 
+def test_schedules_of_one_order_have_the_same_bits_on_any_number_of_threads() -> None:
+    x = np.random.default_rng(3).standard_normal((23, 400), np.float32)
+    alike = [
+        summed("parallel k by 16"), summed("split k -> a, b by 16", "rfactor a -> P"),
+        summed("split i -> o, n by 3", "split k -> a, b by 16", "reorder o a n b", "parallel o", "rfactor a -> P"),
+    ]  # fmt: skip
+    assert len({reduction_order(s) for s in alike}) == 1 and len({s.hash for s in alike}) == 3
+    kernels = [row_sum.compile(s) for s in alike]
+    assert len({k(x, threads=t).tobytes() for k in kernels for t in (1, 2, 3, 4)}) == 1
+    assert row_sum(x).tobytes() != kernels[0](x).tobytes()
+
+
 def bucketed(kernel, schedules, sizes) -> Dispatch:
     """A dispatch whose buckets have these schedules in turn, those that have the pinned order."""
     p = kernel.pipeline()
