@@ -10,8 +10,8 @@ from tilewright.autotune.space import Choose, Dead, Value
 from tilewright.lang.func import Definition, Func
 from tilewright.lang.ir import Node
 from tilewright.schedule.build import Builder
-from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.directive import Directive
+from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.registers import Registers
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import Key, Stage, State

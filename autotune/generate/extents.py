@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from tilewright.lang import ir
@@ -15,6 +16,7 @@ from tilewright.schedule.build import Builder
 from tilewright.schedule.padding import requirements
 from tilewright.schedule.schedule import Schedule
 
+_SIZES = (0, 1, 2, 3, 5, 17, 63, 64, 65, 130, 257)
 UNKNOWN = 256  # where data say how far
 
 
@@ -59,9 +61,20 @@ class Extents:
             trial[name].split(x, f"{x}_outer", f"{x}_inner", 64, tail="round_up")
             b = Builder(trial.state, "strict")
             b.infer()
-            return not any(c is not ir.TRUE for c, _ in requirements(b.state, b.bodies, b.funcs, b.sizes))
-        except TilewrightError:
+            asked = [c for c, _ in requirements(b.state, b.bodies, b.funcs, b.sizes) if c is not ir.TRUE]
+            return all(index_value(c, sizes) for sizes in self._some_sizes() for c in asked)
+        except (TilewrightError, KeyError, TypeError):
             return False
+
+    def _some_sizes(self) -> Iterator[dict[str, int]]:
+        """Sizes at which a row in whole vectors sticks out in every way, and those at hand: conditions that hold at all of
+        them are about nothing else."""
+        yield self.sizes
+        rng = random.Random(0)
+        for n in _SIZES:
+            yield dict.fromkeys(self.sizes, n)
+        for _ in range(4 * len(_SIZES)):
+            yield {name: rng.choice(_SIZES) for name in self.sizes}
 
     def of(self, d: Definition, var: Node) -> int:
         """About how many values a variable of a definition has, at least 1."""

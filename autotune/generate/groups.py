@@ -92,9 +92,10 @@ class _Groups:
                 stored = stored - {n} if inline else stored | {n}
         else:
             for n in (*pure, *cheap):
-                usual = n in cheap
-                if d.flag(f"{n}.inline", usual) != usual:
-                    stored ^= {n}
+                if d.flag(f"{n}.inline", n in cheap and not self._read_across(n)):
+                    stored -= {n}
+                else:
+                    stored |= {n}
         for n in pure:
             if n not in stored:
                 apply(d.s, "compute_inline", "", (n,))
@@ -181,7 +182,8 @@ class _Groups:
             return found
         if "row" in found and ("strip" in found or "tile" in found) and self._read_across(name):
             found["window"] = found["row"]
-        return dict(sorted(found.items(), key=lambda k: _LIKELY.index(k[0]) if k[0] in _LIKELY else 9))
+        likely = _ACROSS if self._read_across(name) else _ALONG
+        return dict(sorted(found.items(), key=lambda k: likely.index(k[0])))
 
     def _read_across(self, name: str) -> bool:
         """Whether some reader of a Func reads several rows of it."""
@@ -273,6 +275,7 @@ def _span(i: Node, have: Mapping[Node, int | None]) -> tuple[int, int] | None:
     return low, high
 
 
-_LIKELY = ("row", "strip", "window", "tile", "column")
+_ACROSS = ("column", "window", "strip", "tile", "row")  # places of what several rows are read of, the likely ones first
+_ALONG = ("row", "strip", "tile", "column")
 
 __all__ = ["grouped"]

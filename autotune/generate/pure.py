@@ -17,8 +17,8 @@ from tilewright.schedule.state import Stage
 from tilewright.schedule.transposes import crossing_axis, tile_size
 
 TOGETHER = (1, 2, 4, 6, 8)  # rows that are computed at once
-VECTORS = (2, 1, 4)  # registers' worth of a row at once
-STRIPS = (16, 1, 4, 8, 32, 64, 128)
+VECTORS = (1, 2, 4)  # registers' worth of a row at once
+STRIPS = (1, 4, 8, 16, 32, 64, 128)
 CHUNKS = (1 << 15, 1 << 14, 1 << 16, 1 << 17)  # elements a task of a single row
 TILES = (0, 256, 512, 1024, 2048)
 _BLOCKS = (0, 4, 16)  # tiles each way of a block of those that transpose
@@ -98,16 +98,17 @@ def _rows_at_root(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> L
     x, lanes = last.attr, lanes_of(f, d.at.registers)
     p = _shared_out(d, name, f, rows)
     u = rows[-1]
-    together = d.number(f"{name}.together", _upto(TOGETHER, d.extent(f, u)))
+    across = overlaps(f, u)
+    together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4 if across else 1), d.extent(f, u)))
     before = _second(d, name, f, rows)
     n = d.extent(f, p)
     high = [h for h in STRIPS if h * d.at.threads <= n] or [1]
-    high = d.number(f"{name}.strip", sorted(high, key=lambda h: (abs(h - 16) > 0, h)))
+    high = d.number(f"{name}.strip", _first(high, 64 if across else 16))
     step = together if u is p else 2 if p is before else 1
     if high > 1 or step > 1:
         high = -(-high // step) * step
     wide = d.number(f"{name}.tile", [b for b in TILES if b < d.extent(f, last)])
-    vectors = d.number(f"{name}.vectors", _upto(VECTORS, -(-d.extent(f, last) // lanes)))
+    vectors = d.number(f"{name}.vectors", _upto(_first(VECTORS, 1 if across else 2), -(-d.extent(f, last) // lanes)))
     outer = [v.attr for v in f.pure_vars if v is not last]
     first = p.attr
     if high > 1:
@@ -167,6 +168,11 @@ def overlaps(f: Definition, v: Node) -> bool:
     return any(len(c) > 1 for c in seen.values())
 
 
+def _first(choices: Sequence[int], usual: int) -> list[int]:
+    """Choices, of which the usual one comes first where it is among them."""
+    return sorted(choices, key=lambda c: c != usual)
+
+
 def _upto(choices: Sequence[int], most: int) -> list[int]:
     return [c for c in choices if c <= most] or [1]
 
@@ -215,7 +221,7 @@ def rows(d: Draft, name: str, stage: Stage) -> None:
     together = 1
     u = f.lhs[-2] if len(f.lhs) > 1 else None
     if u is not None and overlaps(f, u):
-        together = d.number(f"{name}.together", _upto(TOGETHER, d.extent(f, u)))
+        together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4), d.extent(f, u)))
     vectors = d.number(f"{name}.vectors", _upto(VECTORS, -(-d.extent(f, f.lhs[-1]) // lanes)))
     apply(s, "split", address, (x,), results=(x, f"{x}_v"), by=lanes * vectors, tail=tail)
     if u is not None and together > 1:
