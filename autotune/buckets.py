@@ -289,9 +289,10 @@ def _calls(p: Pipeline, axes: Sequence[Axis], weights: Weights) -> Iterator[tupl
     """Sizes and how often they are called."""
     names = [a.name for a in axes]
     if isinstance(weights, Mapping):
-        if any(n not in names or not isinstance(w, Mapping) for n, w in weights.items()):
+        given: dict[Any, Any] = dict(weights)
+        if any(n not in names or not isinstance(w, Mapping) for n, w in given.items()):
             raise _bad(p, "weights", f"weights= is {weights!r:.60}", "by size: {'M': {1: 90, 37: 10}}")
-        tables = [list(weights[a.name].items()) if a.name in weights else [(a.high, 1.0)] for a in axes]
+        tables = [list(given[a.name].items()) if a.name in given else [(a.high, 1.0)] for a in axes]
         pairs = ((tuple(n for n, _ in row), math.prod(w for _, w in row)) for row in itertools.product(*tables))
     elif not isinstance(weights, Iterable):
         raise _bad(p, "weights", f"weights= is {weights!r:.60}", "by size: {'M': {1: 90, 37: 10}}")

@@ -404,19 +404,20 @@ def _caller(
 ) -> tuple[Read, Callable[..., Any]]:  # fmt: skip
     """What reads the key of a call, and the call itself. The usual forms read their shapes in place, for the call of a
     reader would cost as much again."""
-    plain = sources is not None and not any(s.path for s in sources)
-    if sources is not None and plain and len(sources) == 1 and sources[0].axis is not None:
-        s = sources[0]
-        return _reader(p, sources), _by_one(table, s.place, s.name, s.axis, new, instead)
-    if sources is not None and plain and len(sources) == 2:
-        whole = [replace(s, axis=None) for s in sources]
-        return _reader(p, whole), _by_two(table, *whole, new, instead)
+    plain = sources if sources is not None and not any(s.path for s in sources) else []
+    if len(plain) == 1 and (axis := plain[0].axis) is not None:
+        return _reader(p, plain), _by_one(table, plain[0].place, plain[0].name, axis, new, instead)
+    if len(plain) == 2:
+        a, b = (replace(s, axis=None) for s in plain)
+        return _reader(p, [a, b]), _by_two(table, a, b, new, instead)
     read = _reader(p, sources)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             kernel = table[read(args, kwargs)]
         except (LookupError, AttributeError, TypeError):
+            kernel = None
+        if kernel is None:
             kernel = new(args, kwargs)
         try:
             return kernel(*args, **kwargs)
@@ -437,6 +438,8 @@ def _by_one(
         try:
             kernel = table[(args[place] if len(args) > place else kwargs[name]).shape[axis]]
         except (LookupError, AttributeError, TypeError):
+            kernel = None
+        if kernel is None:
             kernel = new(args, kwargs)
         try:
             return kernel(*args, **kwargs)
@@ -465,6 +468,8 @@ def _by_two(
                 (args[second] if n > second else kwargs[second_name]).shape,
             ]
         except (LookupError, AttributeError, TypeError):
+            kernel = None
+        if kernel is None:
             kernel = new(args, kwargs)
         try:
             return kernel(*args, **kwargs)

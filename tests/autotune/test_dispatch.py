@@ -102,6 +102,7 @@ def test_wrong_calls_are_refused_as_the_kernel_refuses_them(d: Dispatch) -> None
         with pytest.raises(ArgumentError) as theirs:
             kernel(*args, **kwargs)
         assert (ours.value.code, ours.value.message) == (theirs.value.code, theirs.value.message)
+        assert ours.value.__context__ is None  # nothing of ours in the traceback
 
 
 def test_several_axes_decide_and_axes_that_no_bucket_names_do_not() -> None:
