@@ -195,6 +195,9 @@ class _Groups:
         d, s, at = self.d, self.d.s, sites[kind]
         before = s.directives, s.state
         apply(s, "compute_at", "", (name,), at=at)
+        points = self._points(name, at.split(".")[0])
+        if kind == "window" or (kind == "row" and len(points) > 1 and points[-2] == 1):
+            d.lines.add(name)
         try:
             if kind == "window":
                 apply(s, "store_at", "", (name,), at=sites.get("tile", sites.get("strip", at)))
@@ -206,6 +209,7 @@ class _Groups:
         except ScheduleError:
             s.directives, s.state = before
             self.windows.pop(name, None)
+            d.lines.discard(name)
             rest = {k: a for k, a in sites.items() if k != kind}
             if not rest:
                 raise

@@ -220,7 +220,7 @@ def rows(d: Draft, name: str, stage: Stage) -> None:
     tail = d.tail(name)
     together = 1
     u = f.lhs[-2] if len(f.lhs) > 1 else None
-    if u is not None and overlaps(f, u):
+    if u is not None and name not in d.lines and overlaps(f, u):
         together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4), d.extent(f, u)))
     vectors = d.number(f"{name}.vectors", _upto(VECTORS, -(-d.extent(f, f.lhs[-1]) // lanes)))
     apply(s, "split", address, (x,), results=(x, f"{x}_v"), by=lanes * vectors, tail=tail)
