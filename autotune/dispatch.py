@@ -24,6 +24,7 @@ from tilewright.autotune.buckets import Bucket, Buckets
 from tilewright.autotune.errors import TuneError
 from tilewright.codegen.prepack import Packed
 from tilewright.codegen.runtime.processors import available
+from tilewright.lang import ir
 from tilewright.lang.binding import bind
 from tilewright.lang.errors import BoundsError, TilewrightError, user_location
 from tilewright.lang.nested import flat_arguments, leaves
@@ -339,13 +340,14 @@ class _Source:
 
 
 def _sources(p: Pipeline, names: Iterable[str]) -> list[_Source] | None:
-    """The arguments whose shapes say these sizes, few of them; None where shapes do not say all of them plainly."""
+    """The arguments whose shapes say these sizes, few of them where they do it plainly; None where no shapes do."""
     says = {a.name: {e.attr: k for k, e in enumerate(a.extents) if e.op == "size"} for a in p.arrays}
     wanted, found = set(names), []
     while wanted:
         best = max(says, key=lambda n: len(wanted & says[n].keys()), default=None)
         if best is None or not wanted & says[best].keys():
-            return None
+            known = {n.attr for a in p.arrays for n in ir.leaves(a.extents, "size")}
+            return [_source(p, n, None) for n in says] if wanted <= known else None
         here = wanted & says[best].keys()
         found.append(_source(p, best, says[best][next(iter(here))] if len(here) == 1 else None))
         wanted -= here
@@ -386,7 +388,7 @@ def _by_shape(s: _Source) -> Read:
 
 
 def _by_all(p: Pipeline) -> Read:
-    """The shapes of all arguments and the sizes that are given: extents that are no plain sizes, or are in no input."""
+    """The shapes of all arguments and the sizes that are given: some sizes are in no input."""
 
     def read(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         given = kwargs.get("sizes")
