@@ -167,7 +167,7 @@ def _schedules(action: Add, about_parameters: About) -> None:
     _database(made)
 
     made = action("check", _check, "check every schedule of a file against its kernel, and the buckets against each other",
-                  "The exit code is 1 if a schedule can't be used or buckets overlap.")  # fmt: skip
+                  "The exit code is 1 if a schedule can't be used.")  # fmt: skip
     _file(made)
     about_parameters(made)
 

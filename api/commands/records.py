@@ -10,7 +10,7 @@ records.explain("examples/matmul.py", sizes=dict(M=20, N=1024, K=1024)).used
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -120,18 +120,18 @@ def list(database: str | Path | Records | None = None, **filters: Any) -> Listed
     from tilewright.autotune.records.pruning import is_current
 
     with opened(database) as records:
-        by_key: dict[Key, tuple[Record, ...]] = {}
+        by_key: dict[Key, dict[str, Record]] = {}
         for r in records.list(**filters):
-            by_key[r.key] = (*by_key.get(r.key, ()), r)
+            by_key.setdefault(r.key, {})[r.digest] = r
         rows = tuple(_row(k, rs, records.best(k) or records.best(k, "cold"), is_current(k)) for k, rs in by_key.items())
         path = str(records.path) if records.path is not None else None
         return Listed(path, rows, len(records.damaged()), records.problems)
 
 
-def _row(key: Key, records: Sequence[Record], best: Record | None, current: bool) -> Row:
-    if best is None or best not in records:
-        best = records[0]
-    failed = sum(not r.ok for r in records)
+def _row(key: Key, records: Mapping[str, Record], best: Record | None, current: bool) -> Row:
+    if best is None or best.digest not in records:
+        best = next(iter(records.values()))
+    failed = sum(not r.ok for r in records.values())
     return Row(key, len(records), failed, best.figure, best.unit, best.when[:10], best.digest, current)
 
 

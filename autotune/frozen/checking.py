@@ -39,17 +39,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Checked:
-    """A file's entries, and what is wrong with its buckets: overlaps are pairs of them, gaps boxes of sizes between them
-    that none holds (calls there get the nearest bucket). Gaps are no failure."""
+    """A file's entries, and what is odd about its buckets: overlaps are pairs of them (the smaller one applies where both
+    hold sizes), gaps boxes of sizes between them that none holds (calls there get the nearest bucket). Neither is a
+    failure, but a bucket that is there twice is."""
 
     lines: tuple[Line, ...]
     overlaps: tuple[tuple[str, str, str], ...]
+    twice: tuple[tuple[str, str], ...]
     gaps: tuple[tuple[str, str], ...]
     more_gaps: bool = False
 
     @property
     def ok(self) -> bool:
-        return all(x.ok for x in self.lines) and not self.overlaps
+        return all(x.ok for x in self.lines) and not self.twice
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"ok": self.ok}
@@ -62,7 +64,8 @@ class Checked:
             for x in mine:
                 said = f"{x.directives} directives" + (f", {x.figure}" if x.figure else "")
                 out.append(f"  {x.bucket or 'any sizes':<{width}}  {x.status:<7}  {said if x.ok else x.why}")
-        out += [f"{k}: {a} and {b} overlap" for k, a, b in self.overlaps]
+        out += [f"{k}: there are two schedules for {box or 'any sizes'}" for k, box in self.twice]
+        out += [f"{k}: {a} and {b} overlap: the smaller one applies" for k, a, b in self.overlaps]
         out += [f"{k}: no bucket holds {box}; the nearest one applies there" for k, box in self.gaps]
         out += ["and more such gaps"] if self.more_gaps else []
         bad = sum(not x.ok for x in self.lines)
@@ -79,15 +82,20 @@ def check(file: Frozen, kernels: Mapping[str, Pipeline] | None = None, mode: str
     known = {p.name: p for p in file.kernels} | dict(kernels or {})
     lines = tuple(_line(e, known.get(e.kernel), mode) for e in file.entries)
     overlaps: list[tuple[str, str, str]] = []
+    twice: list[tuple[str, str]] = []
     gaps: list[tuple[str, str]] = []
     more = False
     for name in dict.fromkeys(e.kernel for e in file.entries):
         boxes = [*_boxes(file.of(name))]
-        overlaps += ((name, a.text, b.text) for a, b in itertools.combinations(boxes, 2) if _meet(a, b))
+        meeting = [(a, b) for a, b in itertools.combinations(boxes, 2) if _meet(a, b)]
+        twice += dict.fromkeys((name, a.text) for a, b in meeting if {*a.ranges} == {*b.ranges})
+        overlaps += (
+            (name, a.text or "any sizes", b.text or "any sizes") for a, b in meeting if {*a.ranges} != {*b.ranges}
+        )
         found = [*itertools.islice(uncovered(boxes), MOST_GAPS + 1)]
         more = more or len(found) > MOST_GAPS
         gaps += ((name, text) for text in found[:MOST_GAPS])
-    return Checked(lines, tuple(overlaps), tuple(gaps), more)
+    return Checked(lines, tuple(overlaps), tuple(twice), tuple(gaps), more)
 
 
 def legal(e: Entry, p: Pipeline, mode: str = "contract") -> Schedule:
@@ -173,8 +181,25 @@ def uncovered(boxes: Sequence[Bucket]) -> Iterator[str]:
                 start = None
 
 
+def covered(box: Bucket, boxes: Sequence[Bucket]) -> bool:
+    """Whether smaller ones of these boxes hold all sizes of a box together."""
+    names = [r.name for r in box.ranges]
+    smaller = [b for b in boxes if b.volume < box.volume and [r.name for r in b.ranges] == names and _meet(b, box)]
+    if not smaller or len(smaller) > MOST_GAPS * 10:
+        return False
+    parts = [replace(b, ranges=tuple(map(_inside, b.ranges, box.ranges))) for b in smaller]
+    hull = tuple(
+        Axis(n, min(b.ranges[k].low for b in parts), max(b.ranges[k].high for b in parts)) for k, n in enumerate(names)
+    )
+    return hull == box.ranges and next(uncovered(parts), None) is None
+
+
+def _inside(r: Axis, s: Axis) -> Axis:
+    return Axis(r.name, max(r.low, s.low), min(r.high, s.high))
+
+
 def _cells(cuts: Sequence[int], r: Axis) -> range:
     return range(cuts.index(r.low), cuts.index(r.high + 1))
 
 
-__all__ = ["Checked", "Line", "check", "legal", "uncovered"]
+__all__ = ["Checked", "Line", "check", "covered", "legal", "uncovered"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from tilewright.autotune.errors import RecordError
+from tilewright.autotune.buckets import Bucket
+from tilewright.autotune.errors import RecordError, TuneError
+from tilewright.autotune.frozen.checking import covered
 from tilewright.autotune.frozen.file import Entry, Frozen, entry_of, frozen, measured_of
 from tilewright.autotune.records.lookup import where
 from tilewright.autotune.records.record import Key
@@ -19,7 +22,8 @@ def freeze(
 ) -> Frozen:  # fmt: skip
     """The best schedules of records, for one kernel or several.
 
-    buckets: their texts; by default those for which there are records of just this case. Where one has none, the nearest
+    buckets: their texts; by default those for which there are records of just this case, but for those that smaller ones
+    hold all sizes of (they were split). Where one has none, the nearest
     record that is legal stands in, and the file says so. options: as of `Records.question` (mode, objective, machine,
     fingerprint, layouts, cache, accept). Raises RecordError `records.none` where there is nothing to freeze.
     """
@@ -30,7 +34,7 @@ def freeze(
     for kernel in several:
         question = records.question(kernel, **options)
         p = question.pipeline
-        texts = [*buckets] if buckets is not None else known_buckets(records, question.key)
+        texts = [*buckets] if buckets is not None else _undivided(known_buckets(records, question.key))
         made = [e for e in (_best(records, kernel, t, options) for t in texts) if e is not None]
         if not made:
             hint = "`tilewright records explain` says which there are; `tilewright tune` makes them"
@@ -48,6 +52,14 @@ def known_buckets(records: Records, key: Key) -> list[str]:
         (key.algorithm, key.mode, key.objective, key.fingerprint, key.layouts),
     )
     return sorted({k.bucket for k in found})
+
+
+def _undivided(texts: Sequence[str]) -> list[str]:
+    boxes = []
+    for t in texts:
+        with suppress(TuneError):
+            boxes.append(Bucket.read(t))
+    return [b.text for b in boxes if not covered(b, boxes)]
 
 
 def _best(records: Records, kernel: Any, bucket: str, options: dict[str, Any]) -> Entry | None:

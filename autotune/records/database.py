@@ -13,7 +13,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tilewright.autotune.errors import RecordError
@@ -175,7 +175,7 @@ def _insert(db: sqlite3.Connection, r: Record) -> int:
     found = db.execute("SELECT id FROM keys WHERE digest = ?", (digest,)).fetchone()
     if found is None:
         marks = ", ".join("?" * (len(KEY) + 1))
-        values = (digest, *asdict(r.key).values())
+        values = (digest, *r.key.as_json().values())
         number = db.execute(f"INSERT INTO keys (digest, {', '.join(KEY)}) VALUES ({marks})", values).lastrowid
     else:
         number = found[0]

@@ -8,6 +8,7 @@ Its figure holds for the case in which it was measured only.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -187,13 +188,16 @@ def _other_machine(have: Key, want: Key) -> tuple[float, str]:
     return MACHINE * (1 - similar(a, b)), text
 
 
+_bucket = functools.lru_cache(1024)(Bucket.read)
+
+
 def _other_bucket(text: str, q: Question) -> tuple[float, str]:
     """How far a bucket is from the one asked for (or from the exact sizes, where no bucket is asked for)."""
     if text == q.key.bucket:
         return 0.0, ""
     try:
-        have = Bucket.read(text)
-        want = Bucket.read(q.key.bucket) if q.key.bucket else None
+        have = _bucket(text)
+        want = _bucket(q.key.bucket) if q.key.bucket else None
     except TuneError:
         return math.inf, f"its bucket {text!r} can't be read"
     if want is not None and {*have.ranges} == {*want.ranges}:

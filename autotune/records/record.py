@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,11 @@ class Key:
 
     @property
     def digest(self) -> str:
-        return _digest(asdict(self))
+        return _digest(self.as_json())
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 @dataclass(frozen=True, eq=True, slots=True)
@@ -119,7 +123,7 @@ class Record:
     def as_json(self) -> dict[str, Any]:
         """Plain data; `record_of` gives it back."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
-        data["key"] = asdict(self.key)
+        data["key"] = self.key.as_json()
         data["samples"] = [*self.samples]
         data["values"] = {k: [*v] if isinstance(v, tuple) else v for k, v in self.values.items()}
         return data | {"sizes": dict(self.sizes)}

@@ -183,6 +183,14 @@ def test_records_are_frozen_bucket_by_bucket() -> None:
     assert len(freeze(r, [matmul], ["M=3"], fingerprint=replace(HERE, cpu="Nobody's")).entries) == 1
 
 
+def test_buckets_that_were_split_are_not_frozen_with_their_parts() -> None:
+    r = Records(None)
+    r.add(*(record(1e-3, at(b), 2) for b in ("M=1..64", "M=17..24", "M=17..20", "M=21..24", "M=60..70")))
+    assert [e.bucket for e in freeze(r, matmul, fingerprint=HERE).entries] == [
+        "M=1..64", "M=17..20", "M=21..24", "M=60..70",
+    ]  # fmt: skip
+
+
 # Checking -------------------------------------------------------------------------------------------------------
 
 
@@ -215,11 +223,12 @@ def test_another_version_of_the_kernel_is_noticed() -> None:
 def test_overlaps_and_gaps_are_told() -> None:
     f = file(entry("M=1..16"), entry("M=10..20"), entry("M=25..32"))
     found = check(f)
-    assert found.overlaps == (("matmul", "M=1..16", "M=10..20"),) and not found.ok
+    assert found.overlaps == (("matmul", "M=1..16", "M=10..20"),) and found.ok
     assert found.gaps == (("matmul", "M=21..24"),)
     text = str(found)
-    assert "M=1..16 and M=10..20 overlap" in text and "no bucket holds M=21..24" in text
-    assert check(file(entry("M=1..16"), entry("M=25..32"))).ok, "gaps are no failure: the nearest bucket applies"
+    assert "M=1..16 and M=10..20 overlap: the smaller one applies" in text and "no bucket holds M=21..24" in text
+    again = check(file(entry("M=1..16"), entry("M=1..16", 8)))
+    assert again.twice == (("matmul", "M=1..16"),) and not again.ok and "two schedules for M=1..16" in str(again)
 
 
 BOXES = st.lists(
