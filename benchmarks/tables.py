@@ -19,6 +19,7 @@ import tilewright as tw
 from benchmarks.small import matmul
 from examples.blur import blur
 from tilewright.autotune.knobs import FunctionSpace, KnobSpace
+from tilewright.autotune.model.predict import Model
 from tilewright.autotune.search.recorded import Row, Table
 from tilewright.autotune.space import Choose, Point, Space, points
 from tilewright.codegen.target import host
@@ -169,7 +170,8 @@ def measured(runs: list[Callable[[], Any] | None], rounds: int) -> list[float | 
 
 def predicted(case: Case, found: list[Point]) -> list[float | None]:
     """Seconds as the model has them."""
-    return [None for _ in found]
+    model = Model(case.kernel.pipeline(), case.sizes)
+    return [model.predict(p.schedule).cost for p in found]
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from typing import ClassVar
 from tilewright.autotune.search.base import Predict, Search
 from tilewright.autotune.space import Point, Space, cross, mutate
 
-POPULATION = 16  # of the best that have offspring
-FIRST = 8  # costs that are known before anything has offspring
+POPULATION = 8  # of the best that have offspring: with a few hundred evaluations at most, few are better
+FIRST = 4  # costs that are known before anything has offspring
 TOURNAMENT = 3
-CROSSED = 0.3  # of offspring: two parents
+CROSSED = 0.5  # of offspring: two parents
 AT_RANDOM = 0.1  # of what is asked for: from anywhere in the space
 TRIES = 20  # of a child that is new
 
