@@ -19,7 +19,7 @@ from tilewright.autotune.measure.task import Limits, Outcome, Task
 from tilewright.lang.errors import user_location
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 _LOOK = 0.5  # seconds between looks at who is still there
 _PATIENCE = 60.0  # seconds without any worker
@@ -34,7 +34,7 @@ class Chunk:
 
     kind: str
     indices: tuple[int, ...]
-    future: Future
+    future: Any
     workers: frozenset[str]
     lost: int = 0
 
@@ -44,7 +44,7 @@ class Cluster:
     """Who is there: the machine of each worker. Workers with another version of this library or its compiler are not
     counted: code that they make is not ours."""
 
-    client: Client
+    client: Any  # its methods are typed for use with and without `await`
     known: dict[str, Fingerprint | None] = field(default_factory=dict)
 
     def look(self) -> dict[str, Fingerprint]:
@@ -73,7 +73,7 @@ class DaskMeasurer:
 
     def __init__(self, client: Client | str, fingerprint: Fingerprint | None = None, limits: Limits | None = None):
         self._own = isinstance(client, str)
-        self.client: Client = _connect(client) if isinstance(client, str) else client
+        self.client: Any = _connect(client) if isinstance(client, str) else client
         self._cluster = Cluster(self.client)
         self._limits = asdict(limits or Limits())
         try:
