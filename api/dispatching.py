@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.autotune.records import Records
     from tilewright.hw import Machine
 
-Source = Any  # Records | Frozen | Mapping[str, Schedule | str] | str | Path | None, or what has such schedules
+Source = Any  # Records | Frozen | Tuned | Mapping[str, Schedule | str] | str | Path | None
 _DATABASE = b"SQLite format 3\0"
 
 
@@ -32,11 +32,12 @@ def dispatch(
     """The kernel, with the best schedule that `source` has for the sizes of each call. Call it like the kernel.
 
     `source` is a database of records (`tw.records.Records`, or its path; None: the usual one), a file of frozen schedules
-    (`matmul.tw`), or a dict of schedules or their texts by bucket: `{"M=1..16,N=1024": schedule, ...}`. Of records those
-    count that were measured for the `objective` (time, or cycles, bytes, energy of a simulated `machine`), and where there
-    are none for just this case, the nearest ones: of other machines, types or versions. What can't be used is left out;
-    where nothing is left every call has the default schedule. `d.explain(a, b)` says what a call gets and why, `d.report()`
-    what there is; `d.warm()` compiles all of it at once instead of with the first calls that need it.
+    (`matmul.tw`), what `tw.tune` gave, or a dict of schedules or their texts by bucket:
+    `{"M=1..16,N=1024": schedule, ...}`. Of records those count that were measured for the `objective` (time, or cycles,
+    bytes, energy of a simulated `machine`), and where there are none for just this case, the nearest ones: of other
+    machines, types or versions. What can't be used is left out; where nothing is left every call has the default schedule.
+    `d.explain(a, b)` says what a call gets and why, `d.report()` what there is; `d.warm()` compiles all of it at once
+    instead of with the first calls that need it.
 
     With `order="fixed"` only schedules are used that add up in the order of the default schedule, so that a row has the same
     bits in every bucket, batch and number of threads.
@@ -119,6 +120,7 @@ Both = tuple[list[Entry], list[Left]]
 def _found(p: Pipeline, source: Source, options: Mapping[str, Any], refuse: Refuse) -> Both:
     from tilewright.autotune.frozen import Frozen, read_frozen
     from tilewright.autotune.records import Records
+    from tilewright.autotune.tuned import Tuned
 
     if source is None:
         with Records() as records:
@@ -132,7 +134,10 @@ def _found(p: Pipeline, source: Source, options: Mapping[str, Any], refuse: Refu
             return _of_records(p, records, options, refuse)
     if isinstance(source, Frozen):
         return _of_file(p, source, "frozen")
-    return _given(p, getattr(source, "schedules", source))
+    if isinstance(source, Tuned):
+        found = [r for r in source.results if r.kernel == p.name]
+        return [Entry(r.box, r.schedule, r.figure, r.unit, "tuned") for r in found], []
+    return _given(p, source)
 
 
 def _is_database(path: Path) -> bool:
