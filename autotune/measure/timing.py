@@ -29,14 +29,18 @@ class Policy:
     warm: float = 0.1  # how well two runs agree that are warm
     hopeless: float = 1.5
     most: float = 4.0  # times `least` (and times two samples) that they may take
+    few: int = 5  # samples of single calls that are enough where they agree, or three times as many
     pin: bool = True  # whether one thread is bound to a processor meanwhile
 
-    def enough(self, samples: Sequence[float], taken: float) -> bool:
-        """`samples` are seconds of a call, `taken` all that they took together."""
+    def enough(self, samples: Sequence[float], taken: float, single: bool = False) -> bool:
+        """`samples` are seconds of a call, `taken` all that they took together. Of samples of a `single` call, before each
+        of which the caches are flushed, it is their number that counts: that takes far longer than they do."""
         if len(samples) < 3:
             return False
         best, third = sorted(samples)[::2][:2]
         agreed = third - best <= self.agreement * best
+        if single and len(samples) >= (self.few if agreed else 3 * self.few):
+            return True
         return taken >= self.least and (agreed or taken >= self.most * max(self.least, 2 * taken / len(samples)))
 
 
@@ -98,17 +102,17 @@ def sampled(
     calls = max(1, math.ceil(policy.sample / max(*samples, 1e-9))) if several else 1
     if calls > 1:
         samples = []  # they were of single calls, whose times the clock says less exactly
-    while not _ended(samples, calls, policy, best):
+    while not _ended(samples, calls, policy, best, not several):
         samples.append(timed(run, calls, before, clock))
     return Times(tuple(samples))
 
 
-def _ended(samples: Sequence[float], calls: int, policy: Policy, best: float | None) -> bool:
+def _ended(samples: Sequence[float], calls: int, policy: Policy, best: float | None, single: bool) -> bool:
     """Whether there are enough samples of so many calls each, or there is no hope."""
     if not samples:
         return False
     far = policy.hopeless * (1 if len(samples) > 1 else 2)
-    return hopeless(min(samples), best, far) or policy.enough(samples, sum(samples) * calls)
+    return hopeless(min(samples), best, far) or policy.enough(samples, sum(samples) * calls, single)
 
 
 def in_turns(

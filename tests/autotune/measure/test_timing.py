@@ -68,7 +68,9 @@ def test_what_happens_before_a_sample_is_not_timed() -> None:
     run = Told([1e-6])
     found = sampled(run, Policy(), run.restore, several=False, clock=run.clock)
     assert found.best == pytest.approx(1e-6, rel=1e-3)
-    assert run.before == run.calls
+    assert run.before == run.calls == 5  # not 20,000, each with its flush
+    run = Told([1e-6 * (1 + 0.1 * k) for k in range(100)])
+    assert len(sampled(run, Policy(), run.restore, several=False, clock=run.clock).samples) == 15
 
 
 def test_finalists_take_turns() -> None:
