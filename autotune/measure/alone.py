@@ -19,6 +19,8 @@ from pathlib import Path
 from tilewright.autotune.measure.process import Process
 from tilewright.autotune.measure.quiet import Quiet
 
+_PATIENCE = 20.0  # seconds that another tuner may measure at a time: one that takes longer is stopped itself
+
 
 class Alone:
     """The lock, and who is stopped meanwhile."""
@@ -27,6 +29,8 @@ class Alone:
         self.wanted = False
         self.quiet = Quiet()
         self._locked = False
+        self._waiting = time.monotonic()  # since then for the lock
+        self._free = time.monotonic()  # when nobody else had it
         self._paused: list[Process] = []
         self._strangers: list[int] = []
         self._since: float | None = None
@@ -48,10 +52,12 @@ class Alone:
     def want(self) -> None:
         """From now on `begin` is tried."""
         self.wanted = True
+        self._waiting = time.monotonic()
 
     def begin(self, own: Sequence[Process], measuring: Process) -> bool:
         """Stop all but the one that measures, unless another tuner measures right now, or this one works."""
-        if self._file is not None and not self._locked and not _locked(self._file):
+        impatient = time.monotonic() - self._waiting > _PATIENCE
+        if self._file is not None and not self._locked and not _locked(self._file) and not impatient:
             return False
         self._locked = True
         if not self.quiet.begin():
@@ -87,14 +93,20 @@ class Alone:
         return took
 
     def stopped(self, own: Sequence[Process]) -> bool:
-        """Whether another tuner measures now, so that ours wait. Where none does, ours go on: one may have died."""
+        """Whether another tuner measures now, so that ours wait. Where none does, ours go on: one may have died, or have
+        been stopped by its user."""
+        now = time.monotonic()
         if self._locked or self._file is None:
+            self._free = now
             return False
-        if not _locked(self._file):
+        locked = _locked(self._file)
+        if not locked and now - self._free < _PATIENCE:
             return True
         for p in own:
             _signal(p.popen.pid, signal.SIGCONT)
-        _unlock(self._file)
+        if locked:
+            self._free = now
+            _unlock(self._file)
         return False
 
     def _others(self) -> Iterator[int]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.autotune.measure import alone
 from tilewright.autotune.measure.alone import Alone
 from tilewright.autotune.measure.process import Process
 
@@ -89,6 +90,22 @@ def test_who_was_stopped_by_one_that_died_goes_on(workers: list[Process], folder
     becomes(other, True)
     assert not there.stopped([other])
     becomes(other, False)
+
+
+def test_one_that_never_ends_is_not_waited_for(workers: list[Process], monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there, other = Alone(), Alone(), workers[0]
+    here.enter(other)
+    assert there.begin([], workers[1])
+    here.want()
+    assert here.stopped([other])
+    assert not here.begin([other], other)
+    monkeypatch.setattr(alone, "_PATIENCE", -1.0)
+    becomes(other, True)
+    assert not here.stopped([other])
+    becomes(other, False)
+    assert here.begin([other], other)
+    here.end()
+    there.end()
 
 
 def test_files_of_processes_that_are_gone_are_removed(workers: list[Process], folder: Path) -> None:
