@@ -47,6 +47,7 @@ def group(state: State, members: tuple[str, ...], over: str, block: int, name: s
     for n in members:
         try:
             late = rule.member(bodies[(n, _UPDATE)], bodies[(n, -1)])
+            _check_first(state, bodies[(n, -1)], members)
             _check_reads(state, late, n, members, found)
             repairs[n], polynomial = _followed(late, found)
         except NoSplitError as e:
@@ -125,6 +126,15 @@ def _check_reads(
             if used:
                 how = "name the members in the order of their uses" if f.name in members else f"inline {f.name} first"
                 raise NoSplitError(f"it reads {f.name}, which uses {used[0]}: {how}")
+
+
+def _check_first(state: State, first: Body, members: tuple[str, ...]) -> None:
+    """First values are there before the first block: none of them follows from what a member is in the end."""
+    for n in ir.leaves(first.values, "load"):
+        f = n.attr[0]
+        used = _reaching(state, f.name) & set(members) if isinstance(f, Func) and f.name in state.funcs else set()
+        if used:
+            raise NoSplitError(f"its first value uses {sorted(used)[0]}")
 
 
 def _reaching(state: State, name: str) -> set[str]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.kernels import pipeline
 from tests.schedule.helpers import flat, refused
 from tests.schedule.nest_oracle import run_nest
 from tilewright import testing
@@ -416,3 +417,26 @@ def test_members_have_one_form():
     t.online(["m", "l"], over="k", block=2)
     for stage in ("m.update", "l.repair", "l.update"):
         refused(t, "specialize-shared", lambda stage=stage: t[stage].specialize("N > 2", "big"))
+
+
+@pytest.mark.parametrize("directly", [True, False])
+def test_first_values_do_not_follow_from_members(directly):
+    """They are there before the first block, when no member is what it will be in the end."""
+
+    def offset(X: tw.i32[M, N]):
+        i = tw.vars("i")
+        k = tw.rdom(k=N)
+        total, twice, square, out = (tw.func(n) for n in ("total", "twice", "square", "out"))
+        total[i] = 0
+        total[i] += X[i, k]
+        twice[i] = 2 * total[i]
+        square[i] = total[i] if directly else twice[i]
+        square[i] += X[i, k] * X[i, k]
+        out[i] = square[i] - total[i]
+        return out[:M]
+
+    s = Schedule(pipeline(offset))
+    s["out"].split("i", "io", "ii", 4)
+    for name in ("square", "total"):
+        s[name].compute_at("out.io")
+    refused(s, "online-split", lambda: s.online(["total", "square"], "k", 4), "its first value uses total")
