@@ -172,7 +172,9 @@ def _blocks(
         else []
     )
     if cut or streams:
-        blocks[k] = draft.number(f"{name}.block {k}", ([0, *cut] if deep <= _SHORT else [*cut, 0]) + streams)
+        usual = [0, *cut] if deep <= _SHORT else [*cut, 0]
+        alone = not p.rows or sizes[p.rows[0].attr] == 1  # then all that there is to do is to read the other operand
+        blocks[k] = draft.number(f"{name}.block {k}", [*streams, *usual] if alone else [*usual, *streams])
     depth = blocks.get(k) or deep
     v = p.vector.attr
     panels = [
@@ -201,7 +203,7 @@ def _unrolls(
     tile = vectors
     for h in heights.values():
         tile *= h
-    return [n for n in (4, 1, 2, 8) if n <= deep and (n == 1 or n * tile <= 256)]
+    return [n for n in ((8, 4, 2, 1) if deep < _PIECE else (4, 1, 2, 8)) if n <= deep and (n == 1 or n * tile <= 256)]
 
 
 def _order(draft: Draft, name: str, p: Product, blocks: dict[str, int], heights: dict[str, int]) -> list[str]:
