@@ -4,7 +4,7 @@
     while points := search.ask(4):
         for p in points:
             search.tell(p, cost_of(p.schedule))  # None where it failed
-    best = search.ranked[0]
+    cost, best = search.ranked[0]
 
 Whoever measures has the loop: strategies start nothing, and know no clock. So a sampler from outside needs no more than
 `ask` and `tell` to take their place. It may draw points of a space by itself: `draw(space, choose)` calls `choose(name,
