@@ -25,7 +25,7 @@ from tilewright.autotune.buckets import Bucket
 from tilewright.autotune.errors import RecordError
 from tilewright.autotune.records.lines import replaced
 from tilewright.autotune.records.record import Record
-from tilewright.lang.errors import Location, ParseError
+from tilewright.lang.errors import Location, ParseError, TilewrightError
 from tilewright.lang.pipeline import Pipeline
 from tilewright.lang.text import parse_kernel, print_kernel
 from tilewright.lang.text.blocks import format_tw, read_tw
@@ -250,8 +250,17 @@ def measured_of(r: Record, origin: str = "") -> Measured | None:
 
 
 def frozen(entries: Iterable[Entry], remarks: Sequence[str] = (), kernels: Sequence[Pipeline] = ()) -> Frozen:
-    """A file's contents, in order."""
-    return Frozen(tuple(sorted(entries, key=place_of)), tuple(remarks), tuple(sorted(kernels, key=lambda p: p.name)))
+    """A file's contents, in order. Kernels that a text alone does not tell (they call functions of the user's) are left
+    out."""
+    told = (p for p in kernels if _is_told(p))
+    return Frozen(tuple(sorted(entries, key=place_of)), tuple(remarks), tuple(sorted(told, key=lambda p: p.name)))
+
+
+def _is_told(p: Pipeline) -> bool:
+    try:
+        return parse_kernel(print_kernel(p)).digest == p.digest
+    except TilewrightError:
+        return False
 
 
 def place_of(e: Entry) -> tuple:

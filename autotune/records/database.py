@@ -40,15 +40,16 @@ _ROW = (
 _JSON = ("sizes", "samples", "chosen")
 _NAMES = {"at": "when", "chosen": "values"}  # columns that have other names than fields
 
+# Tables before indices, as VACUUM makes them: then they begin in the same places in all files (see salvage).
 _TABLES = f"""
 CREATE TABLE keys (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE,
   {", ".join(f"{n} {'INTEGER' if n == 'threads' else 'TEXT'} NOT NULL" for n in KEY)});
-CREATE INDEX keys_by_algorithm ON keys (algorithm);
-CREATE INDEX keys_by_family ON keys (family);
 CREATE TABLE measurements (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, key INTEGER NOT NULL REFERENCES keys (id),
   configuration TEXT NOT NULL, schedule TEXT NOT NULL, sizes TEXT NOT NULL, chosen TEXT NOT NULL, status TEXT NOT NULL,
   figure REAL, unit TEXT NOT NULL, samples TEXT NOT NULL, median REAL, spread REAL, cache TEXT NOT NULL, at TEXT NOT NULL,
   stage TEXT NOT NULL, origin TEXT NOT NULL, message TEXT NOT NULL);
+CREATE INDEX keys_by_algorithm ON keys (algorithm);
+CREATE INDEX keys_by_family ON keys (family);
 CREATE INDEX measurements_by_key ON measurements (key, status, figure);
 """
 # What makes a database of one version one of the next: statements by the version that they start from.

@@ -23,6 +23,7 @@ from tilewright.autotune.errors import RecordsWarning
 from tilewright.autotune.records import database
 from tilewright.autotune.records.database import ORDER, SELECT, Damaged, is_damage, record_of_row
 from tilewright.autotune.records.record import Key, Record
+from tilewright.lang.errors import user_frame
 
 VARIABLE = "TILEWRIGHT_RECORDS"
 _T = TypeVar("_T")
@@ -51,8 +52,8 @@ def location() -> Path | None:
 
 
 class Store:
-    """The file and what stands in for it. `path` is None where the records are in memory only; `problems` says, in order,
-    what was wrong with the file and what became of the records."""
+    """The file, which is made when there is something to write, and what stands in for it. `path` is None where the records
+    are in memory only; `problems` says, in order, what was wrong with the file and what became of the records."""
 
     def __init__(self, path: Path | None):
         self.path = path
@@ -64,7 +65,7 @@ class Store:
         self._spare: sqlite3.Connection | None = None  # rows that are not on disk
         if path is None:
             self._spare = database.connect(None)
-        else:
+        elif path.exists():
             self._guarded(self._connection, None)
 
     # Connections ----------------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ class Store:
     def _say(self, problem: str) -> None:
         if problem not in self.problems:
             self.problems.append(problem)
-            warnings.warn(RecordsWarning(problem), stacklevel=2)
+            _warn(problem)
 
     # Damage ---------------------------------------------------------------------------------------------------
 
@@ -202,11 +203,16 @@ class Store:
             with database.transaction(db):
                 count = db.executemany("DELETE FROM measurements WHERE digest = ?", given).rowcount
                 db.execute("DELETE FROM keys WHERE id NOT IN (SELECT key FROM measurements)")
+            with suppress(sqlite3.Error):  # the room is given back where nobody else is at it
+                db.execute("VACUUM")
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return max(count, 0)
 
         with self._lock:
             gone = run(self._spare) if self._spare is not None else 0
-            return gone + (self._guarded(lambda: run(self._connection()), 0) if self.path is not None else 0)
+            if self.path is None or not self.path.exists():
+                return gone
+            return gone + self._guarded(lambda: run(self._connection()), 0)
 
     # Reading --------------------------------------------------------------------------------------------------
 
@@ -214,7 +220,7 @@ class Store:
         """The rows of the file, then those that are in memory."""
         with self._lock:
             rows: list[tuple] = []
-            if self.path is not None:
+            if self.path is not None and self.path.exists():
                 rows += self._guarded(lambda: self._connection().execute(sql, values).fetchall(), [])
             if self._spare is not None:
                 rows += self._spare.execute(sql, values).fetchall()
@@ -256,6 +262,17 @@ class Store:
                 with suppress(sqlite3.Error):
                     self._disk.close()
             self._disk = None
+
+
+def _warn(problem: str) -> None:
+    """At the user's line, wherever that led to us."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(RecordsWarning(problem), stacklevel=3)
+        return
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    place = frame.f_code.co_filename, frame.f_lineno
+    warnings.warn_explicit(RecordsWarning(problem), RecordsWarning, *place, registry=registry)
 
 
 def _code(e: sqlite3.Error) -> int:

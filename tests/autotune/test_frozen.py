@@ -191,6 +191,26 @@ def test_buckets_that_were_split_are_not_frozen_with_their_parts() -> None:
     ]  # fmt: skip
 
 
+def test_kernels_that_call_functions_of_the_users_are_not_in_the_file(tmp_path: Path) -> None:
+    N = tw.sizes("N")
+
+    def times_itself(x: float) -> float:
+        return x * x
+
+    square = tw.extern(times_itself, tw.f32, [tw.f32])
+
+    @tw.kernel
+    def squares(A: tw.f32[N]):
+        i, B = tw.vars("i"), tw.func("B")
+        B[i] = square(A[i])
+        return B[:N]
+
+    p = squares.pipeline()
+    made = frozen([entry_of("N=1..8", parse_schedule("schedule squares", p))], (), [p])
+    assert made.kernels == () and through(made, tmp_path).entries == made.entries
+    assert check(through(made, tmp_path), {"squares": p}).ok
+
+
 # Checking -------------------------------------------------------------------------------------------------------
 
 

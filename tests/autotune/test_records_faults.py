@@ -11,6 +11,7 @@ import sqlite3
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -270,9 +271,11 @@ def test_in_a_folder_that_cannot_be_written_records_are_read_and_new_ones_kept_i
 
 def test_a_path_that_leads_nowhere_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    mine = quiet(tmp_path / "file" / "r.db")
-    with told("kept in memory"):
+    mine = Records(tmp_path / "file" / "r.db")
+    assert len(mine) == 0 and not mine.problems
+    with told("can't be used"):
         mine.add(one(1))
+    assert "kept in memory" in mine.problems[1]
     assert numbers(mine) == {1}
     with pytest.warns(RecordsWarning):
         assert len(Records(tmp_path)) == 0, "a folder"
@@ -336,6 +339,36 @@ def test_a_file_that_was_cut_off_keeps_what_is_left(tmp_path: Path) -> None:
         mine = Records(path)
         found = numbers(mine)
     assert mine.problems and 5 < len(found) < 60 and found < set(range(60))
+
+
+def test_a_database_that_was_pruned_is_smaller_and_is_saved_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    size = written(path)
+    with Records(path) as mine:
+        assert len(mine.prune(best=1)) == 60 - 3, "each bucket has one schedule"
+    assert path.stat().st_size < size / 2
+    with open(path, "r+b") as file:
+        file.write(b"\x55" * 4096)
+    with told("was damaged"), Records(path) as mine:
+        assert len(mine) == 3
+
+
+def test_who_only_reads_makes_no_file(tmp_path: Path) -> None:
+    with Records(tmp_path / "a" / "r.db") as mine:
+        assert len(mine) == 0 and mine.list() == () and mine.best(at("M=1")) is None and mine.prune(best=0) == ()
+        assert not (tmp_path / "a").exists()
+        mine.add(one(1))
+    assert (tmp_path / "a" / "r.db").exists()
+
+
+def test_threads_share_a_database(tmp_path: Path) -> None:
+    with Records(tmp_path / "r.db") as mine, ThreadPoolExecutor(4) as pool:
+
+        def work(t: int) -> int:
+            return sum(mine.add(one(100 * t + k)) + 0 * len(mine.of(at("M=1"))) for k in range(15))
+
+        assert sum(pool.map(work, range(4))) == 60
+        assert len(mine) == 60 and not mine.problems
 
 
 def test_an_empty_file_is_a_new_database(tmp_path: Path) -> None:
