@@ -32,7 +32,7 @@ class _Shape:
 
 def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine, pick: Pick = first) -> None:
     """Write the loops of a stage inside a tile, in which its Func has these extents. `pick` chooses which loop the cores
-    share, and the register tile."""
+    share, the register tile, and whether sums have a buffer of their own in registers."""
     stage = s.state.stages[key]
     d, address = stage.definition, s.state.address(key)
     sizes = {v.attr: n for v, n in zip(d.lhs, extents, strict=True) if v.op == "var"}
@@ -125,7 +125,7 @@ def _reduction(
     for x in inner[:-1]:
         s[address].unroll(x)
     s[address].vectorize(inner[-1])
-    if fitting:
+    if fitting and pick(f"{address}.sums", ("in registers", "where they are")) == "in registers":
         s.cache_write(key[0], at=f"{address}.{around[-1]}", memory="reg")
 
 

@@ -1,0 +1,161 @@
+"""Spaces for simulated machines: what they contain, that its points are right, and how good they are by their accounts."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from examples.snitch_matmul import expert, snitch_matmul
+from tilewright.autotune.generate import GeneratedSpace
+from tilewright.autotune.search import strategy
+from tilewright.autotune.space import at_random, by_name, draw, usual
+from tilewright.codegen.accounts.prepared import registers_of
+from tilewright.hw import CapacityError, load_machine
+from tilewright.hw.machine import machine_text
+from tilewright.schedule.default import complete
+from tilewright.schedule.schedule import Schedule
+from tilewright.testing import assert_bitwise
+
+M, N, K, H, W = tw.sizes("M N K H W")
+
+
+@tw.kernel
+def softmax(X: tw.f32[M, N]):
+    i, j = tw.vars("i j")
+    k = tw.rdom(k=N)
+    most, total, out = tw.func("most"), tw.func("total"), tw.func("out")
+    most[i] = -math.inf
+    most[i] = tw.maximum(most[i], X[i, k])
+    total[i] = 0.0
+    total[i] += tw.exp(X[i, k] - most[i])
+    out[i, j] = tw.exp(X[i, j] - most[i]) / total[i]
+    return out[:M, :N]
+
+
+@tw.kernel
+def smooth(X: tw.i32[H, W]):
+    y, x = tw.vars("y x")
+    inside = tw.repeat_edge(X)
+    across, down = tw.func("across"), tw.func("down")
+    across[y, x] = inside[y, x - 1] + inside[y, x + 1]
+    down[y, x] = across[y - 1, x] + across[y + 1, x]
+    return down[:H, :W]
+
+
+CASES = {
+    "matmul": (snitch_matmul, {"M": 20, "N": 18, "K": 37}),
+    "softmax": (softmax, {"M": 9, "N": 70}),
+    "smooth": (smooth, {"H": 19, "W": 45}),
+}
+
+
+def space(name, machine="snitch-cluster", **sizes):
+    kernel, usual_sizes = CASES[name]
+    return GeneratedSpace(kernel.pipeline(), sizes or usual_sizes, machine=machine)
+
+
+def tiles(rng):
+    """Choices at random, in tiles."""
+    return lambda name, choices: "tiles" if name == "form" else rng.choice(choices)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("machine", ["snitch-cluster", "zen3"])
+def test_the_usual_point_is_the_default_schedule(name, machine):
+    p = draw(space(name, machine), usual)
+    on = load_machine(machine)
+    assert p is not None
+    assert p.schedule == complete(Schedule(CASES[name][0].pipeline(), on), registers=registers_of(on))
+    assert p.schedule.machine is not None and p.schedule.machine.name == machine
+
+
+def test_a_machine_by_name_as_such_and_by_its_text():
+    on = load_machine("toy")
+    found = [draw(space("matmul", m), by_name({"form": "tiles"})) for m in ("toy", on, machine_text(on))]
+    assert len({p.hash for p in found if p is not None}) == 1 and None not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "machine"), [*((n, "snitch-cluster") for n in CASES), ("matmul", "toy"), ("smooth", "ethos-u55")]
+)
+def test_points_compute_what_they_should(name, machine):
+    kernel, sizes = CASES[name]
+    rng = np.random.default_rng(0)
+    arrays = kernel.pipeline().arrays
+    inputs = [rng.integers(-4, 5, [sizes[e.attr] for e in a.extents]).astype(a.dtype.np) for a in arrays]
+    wanted = kernel.reference(*inputs)
+    made = [draw(space(name, machine), tiles(random.Random(seed))) for seed in range(2)]
+    assert any(p is not None for p in made)
+    for p in made:
+        if p is not None:
+            found = kernel.compile(p.schedule)(*inputs)
+            if name == "softmax":
+                np.testing.assert_allclose(found, wanted, rtol=1e-5)
+            else:
+                assert_bitwise(found, wanted)
+
+
+def test_everything_that_the_hand_made_schedule_does_is_in_the_space():
+    """As docs/snitch.md has it: tiles of 64 x 64, 32 of k, copies ahead, sums where they are."""
+    sizes = {"M": 256, "N": 256, "K": 256}
+    chosen = {
+        "form": "tiles", "left in main memory": "", "tile i": 64, "tile j": 64, "tile C.k": 32, "order": "i j",
+        "ahead": True, "A_C.ahead": True, "B_C.ahead": True, "C.behind": False, "C.update.registers": (4, 4),
+        "C.update.shared": "i_o", "C.update.sums": "where they are",
+    }  # fmt: skip
+    p = draw(space("matmul", **sizes), by_name(chosen))
+    assert p is not None and {n: v for n, v in p.values.items() if n in chosen} == chosen
+    mine, hand_made = (snitch_matmul.account(s, sizes=sizes) for s in (p.schedule, expert()))
+    assert mine.time.cycles <= hand_made.time.cycles == 1_063_168
+    better = draw(space("matmul", **sizes), by_name({**chosen, "C.behind": True}))
+    assert better is not None and snitch_matmul.account(better.schedule, sizes=sizes).time.cycles < mine.time.cycles
+
+
+def test_a_search_by_accounts_finds_copies_that_run_ahead():
+    sizes = {"M": 64, "N": 64, "K": 64}
+    s = space("matmul", **sizes)
+    search = strategy("evolution", s, seeds=s.starts())
+    for p in search.ask(6):
+        search.tell(p, cycles(p, sizes))
+    best, p = search.ranked[0]
+    assert best <= 1.02 * snitch_matmul.account(expert(), sizes=sizes).time.cycles
+    assert "double_buffer" in str(p.schedule)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(3))
+def test_a_search_beats_the_hand_made_product(seed):
+    """At the size of docs/snitch.md, without the planner's help."""
+    sizes = {"M": 256, "N": 256, "K": 256}
+    search = strategy("evolution", space("matmul", **sizes), seed, lambda points: [cycles(p, sizes) for p in points])
+    for _ in range(25):
+        for p in search.ask(4):
+            search.tell(p, cycles(p, sizes))
+    assert search.ranked[0][0] <= 1_063_168
+
+
+def cycles(p, sizes):
+    try:
+        return snitch_matmul.account(p.schedule, sizes=sizes).time.cycles
+    except CapacityError:
+        return math.inf
+
+
+def test_choices_keep_to_what_fits():
+    """Of the tiles that are offered few are too large: those that the estimate takes to be smaller than they are."""
+    sizes = {"M": 512, "N": 512, "K": 512}
+    s, rng, large = space("matmul", **sizes), random.Random(0), 0
+    for _ in range(12):
+        p = draw(s, tiles(rng))
+        assert p is not None
+        large += cycles(p, sizes) == math.inf
+    assert large <= 1
+
+
+def test_at_random_the_form_is_a_choice():
+    found = {draw(space("smooth"), at_random(random.Random(k))).values["form"] for k in range(8)}  # type: ignore[union-attr]
+    assert found <= {"usual", "tiles", "planned"} and "tiles" in found
