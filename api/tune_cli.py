@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Callable
 
@@ -74,10 +75,16 @@ def _tune(args: argparse.Namespace) -> int:
     from tilewright.commands import tune
     from tilewright.commands.files import writing
 
-    for path in (args.save, args.picture):  # rather now than after the search
-        if path:
-            with writing(path), open(path, "ab"):
-                pass
+    for path in filter(None, (args.save, args.picture)):  # rather now than after the search
+        there = os.path.exists(path)
+        with writing(path), open(path, "ab"):
+            pass
+        if not there:
+            os.unlink(path)
+    if args.picture:
+        from tilewright.autotune.picture import check_picture
+
+        check_picture(args.picture)
     found = tune(
         args.target, sizes=args.size, space=args.space, budget_s=args.budget, trials=args.trials, objective=args.objective,
         machine=args.machine, strategy=args.strategy, threads=args.threads, cache=args.cache, order=args.order,

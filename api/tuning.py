@@ -14,6 +14,7 @@ import numpy as np
 from tilewright import pipelines
 from tilewright.autotune.buckets import Buckets, Weights
 from tilewright.autotune.errors import TuneError
+from tilewright.autotune.measure.task import OBJECTIVES
 from tilewright.autotune.progress import Watch
 from tilewright.autotune.records import Records
 from tilewright.autotune.remember import memory_of
@@ -85,7 +86,7 @@ def tune(
     nothing can be measured at all, and MachineError for an unknown machine.
     """
     kernels = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
-    several = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
+    several: list[Any] = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
     if not kernels or len(kernels) != len(several) or (len(kernels) > 1 and space is not None):
         raise TuneError(
             "one space for several kernels" if space else f"{len(kernels)} kernels with {len(several)} sets of sizes",
@@ -128,6 +129,9 @@ def _objective(objective: str | None, machine: Machine | str | None) -> tuple[st
     """What counts, and the machine where it is a simulated one."""
     native = machine is None or machine == HOST
     goal = objective or ("time" if native else "cycles")
+    if goal not in OBJECTIVES:
+        raise TuneError(f"{goal!r} is no objective", code="tune.option", where=user_location(),
+                        hint=f"one of {', '.join(OBJECTIVES)}")  # fmt: skip
     if native != (goal == "time"):
         raise TuneError(
             f"{goal} of {'this computer' if native else 'a simulated machine'}", code="tune.machine", where=user_location(),
@@ -190,7 +194,7 @@ def _saved(p: Pipeline, inputs: Mapping[str, Any]) -> Iterator[str]:
     handle, name = tempfile.mkstemp(suffix=".npz", prefix="tilewright-inputs-")
     try:
         with os.fdopen(handle, "wb") as f:
-            np.savez(f, **{n: np.asarray(v) for n, v in flat.items()})
+            np.savez(f, **{n: np.asarray(v) for n, v in flat.items()})  # type: ignore[arg-type]
         yield name
     finally:
         Path(name).unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tilewright.autotune.errors import TuneError
 from tilewright.autotune.remember import found_of
 from tilewright.autotune.search import Search, strategy
 from tilewright.autotune.space import Choose, Point, Space, starts
@@ -26,10 +27,11 @@ PARENTS = 8  # of what is known, with which a search begins
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Candidates of a job that are measured together."""
+    """Candidates of a job that are measured together; `problem` says why there can't be more of them."""
 
     job: Job
     candidates: Sequence[Candidate]
+    problem: str = ""
 
 
 class Asker:
@@ -58,7 +60,7 @@ class Asker:
     def ahead(self, job: Job, count: int) -> None:
         """Begin to ask for a round of a job: at most `count` candidates."""
         self._told()
-        self._asked = self._pool.submit(self._ask, job, count)
+        self._asked = self._pool.submit(self._safely, job, count)
 
     def take(self, seconds: float) -> Round | None:
         """The round that was asked for, which takes so many seconds at most; None where none was, or it is not there."""
@@ -82,6 +84,16 @@ class Asker:
         self._tells.clear()
 
     # In the thread ------------------------------------------------------------------------------------------------
+
+    def _safely(self, job: Job, count: int) -> Round:
+        """A round. What a space or a strategy raises ends the search of the job alone: what was found is kept."""
+        try:
+            return self._ask(job, count)
+        except TuneError:
+            raise
+        except Exception as e:
+            job.exhausted = True
+            return Round(job, (), f"the search of {job.name} ended with {type(e).__name__}: {e}")
 
     def _ask(self, job: Job, count: int) -> Round:
         """Candidates that are not known yet: those that wait (the default schedule, what neighbours have found), in the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,17 +22,10 @@ INK, GREY, GOOD, BAD = "#1f4e79", "#9a9a9a", "#2e8b57", "#c0392b"
 def draw_search(tuned: Tuned, path: Path) -> None:
     """Draw what was tuned as PNG, SVG or PDF, by the name of the file.
 
-    Raises TuneError `tune.extra` without Matplotlib, `tune.picture` for another kind of file, OSError where it can't be
-    written.
+    Raises what `check_picture` does, and OSError where it can't be written.
     """
-    try:
-        import matplotlib
-    except ImportError:
-        raise TuneError("pictures need Matplotlib", code="tune.extra", where=user_location(),
-                        hint="pip install tilewright[tune]") from None  # fmt: skip
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise TuneError(f"{path} is no picture that could be drawn", code="tune.picture", where=user_location(),
-                        hint="a name that ends with .png, .svg or .pdf")  # fmt: skip
+    check_picture(path)
+    import matplotlib
     from matplotlib.figure import Figure
 
     several = len(tuned.results) > 1
@@ -39,14 +33,26 @@ def draw_search(tuned: Tuned, path: Path) -> None:
                                 "svg.hashsalt": "tilewright"}):  # fmt: skip
         height = 4.2 if not several else 4.2 + max(2.6, 0.28 * len(tuned.results))
         figure = Figure(figsize=(10.5, height), layout="constrained")
-        rows = figure.subfigures(2, 1, height_ratios=(4.2, height - 4.2)) if several else [figure]
-        over_time, ranks = rows[0].subplots(1, 2, width_ratios=(3, 2))
+        if several:
+            above, below = figure.subfigures(2, 1, height_ratios=(4.2, height - 4.2), squeeze=False)[:, 0]
+            _buckets(below.subplots(), tuned)
+        else:
+            above = figure
+        over_time, ranks = above.subplots(1, 2, width_ratios=(3, 2), squeeze=False)[0]
         _over_time(over_time, tuned)
         _predicted(ranks, tuned)
-        if several:
-            _buckets(rows[1].subplots(), tuned)
         figure.suptitle(tuned.title(), x=0.01, ha="left", fontsize=10)
         figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def check_picture(path: str | Path) -> None:
+    """Raises TuneError `tune.extra` without Matplotlib, `tune.picture` for a file of another kind."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise TuneError("pictures need Matplotlib", code="tune.extra", where=user_location(),
+                        hint="pip install tilewright[tune]")  # fmt: skip
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise TuneError(f"{path} is no picture that could be drawn", code="tune.picture", where=user_location(),
+                        hint="a name that ends with .png, .svg or .pdf")  # fmt: skip
 
 
 def _over_time(ax: Axes, tuned: Tuned) -> None:
@@ -164,4 +170,4 @@ def _plain_numbers(axis: Any, ratio: bool = False) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-__all__ = ["draw_search", "rank_correlation"]
+__all__ = ["check_picture", "draw_search", "rank_correlation"]

@@ -74,7 +74,9 @@ def run(
         return job_of(next(w for w in wanted if w.subject is subject), bucket, options)
 
     with ExitStack() as stack:
-        measurer = stack.enter_context(start()) if own else start()
+        measurer = start()
+        if own:
+            stack.callback(measurer.close)
         tuner = Tuner(
             jobs, measurer, settings, memory(measurer) if memory else None, clock=clock, begun=begun, make=make
         )

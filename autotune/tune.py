@@ -236,6 +236,8 @@ class Tuner:
             made = asker.take(self._search_seconds - self.seconds)
             if made is None:
                 return None
+            if made.problem:
+                self.words.append(made.problem)
             self._under_way += len(made.candidates)
             self._ahead(asker)
             if made.candidates:
