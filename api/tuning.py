@@ -178,7 +178,7 @@ def _cluster(where: Any) -> Measurer:
 def _records(given: Records | str | Path | bool | None) -> Iterator[Records | None]:
     """The records to use; those that are opened here are closed."""
     if given is False or isinstance(given, Records):
-        yield given or None
+        yield given if isinstance(given, Records) else None  # one without records counts as false
     elif given in (None, True):
         with Records() as mine:
             yield mine

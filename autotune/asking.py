@@ -104,16 +104,17 @@ class Asker:
         made: list[Candidate] = []
         while job.waiting and len(made) < count:
             c = job.waiting.popleft()
-            if not recalled(job, c):
+            if c.hash not in job.asked and not recalled(job, c):
+                job.asked.add(c.hash)
                 made.append(c)
         if job.search is None:
             job.search = self._search(job, made)
         if first and made:
             return Round(job, made)
-        made += self._proposed(job, count - len(made), {c.hash for c in made})
+        made += self._proposed(job, count - len(made))
         return Round(job, made)
 
-    def _proposed(self, job: Job, count: int, asked: set[str]) -> list[Candidate]:
+    def _proposed(self, job: Job, count: int) -> list[Candidate]:
         """What the search asks for, but for what is known, which it is told at once."""
         made: list[Candidate] = []
         assert job.search is not None
@@ -123,8 +124,8 @@ class Asker:
                 c = Candidate(p)
                 if recalled(job, c):
                     job.search.tell(p, job.found[p.hash].figure)
-                elif p.hash not in asked:
-                    asked.add(p.hash)
+                elif p.hash not in job.asked:
+                    job.asked.add(p.hash)
                     made.append(c)
             if len(made) >= count:
                 return made
