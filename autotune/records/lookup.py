@@ -31,12 +31,8 @@ if TYPE_CHECKING:
 Accept = Callable[[Schedule], str | None]  # why a schedule is not wanted, or None
 DEPTH, ROWS = 5, 200  # schedules of one key that are looked at, the better ones, and among how many rows
 
-VERSION, CACHE, TYPES, MACHINE = (
-    0.05,
-    0.2,
-    1.5,
-    4.0,
-)  # how far away; buckets count by the ratio of sizes, in powers of two
+# How far away what is; buckets count by the ratio of sizes, in powers of two.
+ANY, VERSION, CACHE, TYPES, MACHINE = 0.04, 0.05, 0.2, 1.5, 4.0
 
 
 @dataclass(frozen=True)
@@ -171,8 +167,7 @@ def _differences(have: Key, q: Question) -> Iterator[tuple[float, str]]:
         yield TYPES, f"for types {have.types}" if have.types != want.types else "for another definition of types"
     if have.fingerprint != want.fingerprint:
         yield _other_machine(have, want)
-    if (have.bucket, want.bucket) != ("", ""):
-        yield _other_bucket(have.bucket, q)
+    yield _other_bucket(have.bucket, q)
     if (have.code, have.versions) != (want.code, want.versions):
         yield VERSION, "measured with another version of the code generator"
 
@@ -193,6 +188,8 @@ _bucket = functools.lru_cache(1024)(Bucket.read)
 
 def _other_bucket(text: str, q: Question) -> tuple[float, str]:
     """How far a bucket is from the one asked for (or from the exact sizes, where no bucket is asked for)."""
+    if not text:  # for any sizes: what is for some sizes comes first
+        return (ANY if q.sizes or q.key.bucket else 0.0), "for any sizes" if q.key.bucket else ""
     if text == q.key.bucket:
         return 0.0, ""
     try:
@@ -208,7 +205,7 @@ def _other_bucket(text: str, q: Question) -> tuple[float, str]:
     aside = 0.001 * width if gap == 0 else 0.001  # of several that hold the sizes the narrowest one
     if gap == 0 and want is None:
         return aside, ""
-    return gap + aside, f"for {text or 'any sizes'}"
+    return gap + aside, f"for {text}"
 
 
 # Explaining -----------------------------------------------------------------------------------------------------

@@ -58,6 +58,13 @@ def test_sizes_find_the_narrowest_bucket_that_holds_them() -> None:
     assert found is not None and found.exact and found.record.key.bucket == "M=17..24"
 
 
+def test_what_is_for_any_sizes_stands_back_for_what_is_for_some() -> None:
+    r = kept(record(1.0, at(""), 2), record(2.0, at("M=17..24"), 3), record(3.0, at("M=1000..2000"), 4))
+    assert [f.record.figure for f in r.candidates(matmul, SIZES, fingerprint=HERE)] == [2.0, 1.0, 3.0]
+    found = [f.how for f in r.candidates(matmul, bucket="M=18..20", fingerprint=HERE)]
+    assert found[:2] == ["for M=17..24", "for any sizes"]
+
+
 @pytest.mark.parametrize("size", [25, 30, 47, 60, 10_000])
 def test_the_nearest_bucket_stands_in_and_says_so(size: int) -> None:
     r = kept(*(record(1.0, at(b), n) for n, b in enumerate(("M=1..4", "M=17..24", "M=65..128"), 2)))
