@@ -183,7 +183,7 @@ class _Groups:
         if "row" in found and ("strip" in found or "tile" in found) and self._read_across(name):
             found["window"] = found["row"]
         likely = _ACROSS if self._read_across(name) else _ALONG
-        return dict(sorted(found.items(), key=lambda k: likely.index(k[0])))
+        return dict(sorted(found.items(), key=lambda k: likely.index(k[0]) if k[0] in likely else len(likely)))
 
     def _read_across(self, name: str) -> bool:
         """Whether some reader of a Func reads several rows of it."""
