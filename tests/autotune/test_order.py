@@ -13,7 +13,9 @@ from examples import attention, layer_norm, matmul, softmax
 from tests.autotune.orders import Seen, a_case, box_sum, compared, fuzzed, nine_sum, reducing, row_sum
 from tilewright.autotune.buckets import Buckets
 from tilewright.autotune.dispatch import Dispatch, Entry
+from tilewright.autotune.generate import GeneratedSpace
 from tilewright.autotune.order import Order, pinned, reduction_order
+from tilewright.autotune.space import sample
 from tilewright.schedule.schedule import Schedule
 
 FUZZ = int(os.environ.get("TILEWRIGHT_FUZZ", "1"))
@@ -203,6 +205,20 @@ def test_a_schedule_of_another_order_is_left_out() -> None:
     assert not d.entries and "another order" in d.left[0].why and "left out" in str(d.explain(x))
     free = Dispatch(k.pipeline(), [Entry(b, softmax.expert()) for b in Buckets.of(k.pipeline(), sizes)])
     assert free(x).tobytes() != d(x).tobytes() == k(x).tobytes()
+
+
+def test_generated_schedules_of_one_order_have_the_bits_of_the_default_one() -> None:
+    p = softmax.softmax.pipeline()
+    space = GeneratedSpace(p, {"M": 21, "N": 300}, threads=2, order="fixed")
+    x = np.random.default_rng(4).standard_normal((21, 300), np.float32)
+    expected = softmax.softmax(x).tobytes()
+    found = {q.hash: q.schedule for n in range(4) if (q := sample(space, random.Random(n))) is not None}
+    assert len(found) > 1
+    for s in found.values():
+        assert reduction_order(s) == pinned(p)
+        k = softmax.softmax.compile(s)
+        assert k(x, threads=3).tobytes() == k(x, threads=1).tobytes() == expected
+        assert k(x[20:21]).tobytes() == expected[-300 * 4 :]
 
 
 def test_a_row_of_a_product_has_its_bits_in_every_batch() -> None:
