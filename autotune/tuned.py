@@ -17,7 +17,7 @@ from tilewright.hw.render.tables import Table, columns, table
 
 if TYPE_CHECKING:
     from tilewright.autotune.dispatch import Dispatch
-    from tilewright.autotune.frozen import Frozen
+    from tilewright.autotune.frozen import Frozen, Measured
     from tilewright.autotune.regret import Regret
     from tilewright.schedule.schedule import Schedule
 
@@ -134,7 +134,6 @@ class Tuned:
     threads: int | None = None
     words: tuple[str, ...] = ()
     regrets: Mapping[str, Regret] = field(default_factory=dict)
-    about: tuple[str, ...] = ()  # what a file of its schedules says of all figures
 
     @property
     def best(self) -> Schedule:
@@ -192,18 +191,14 @@ class Tuned:
 
     def frozen(self) -> Frozen:
         """The schedules as a file has them, with their figures (see `tilewright schedules`)."""
-        from tilewright.autotune.frozen import Measured, entry_of, frozen
+        from tilewright.autotune.frozen import entry_of, frozen
+        from tilewright.autotune.frozen.freezing import case_remarks
 
-        entries = [
-            entry_of(
-                r.bucket,
-                r.schedule,
-                None if r.figure is None else Measured(r.figure, r.unit, r.sizes, spread=_share(r)),
-            )
-            for r in self.results
-        ]
+        entries = [entry_of(r.bucket, r.schedule, _measured(r)) for r in self.results]
         kernels = {r.kernel: r.schedule.pipeline for r in self.results}
-        return frozen(entries, self.about, list(kernels.values()))
+        modes = dict.fromkeys(r.subject.mode for r in self.results if r.subject is not None)
+        remarks = case_remarks(self.objective, " and ".join(modes) or "contract", self.machine)
+        return frozen(entries, remarks, list(kernels.values()))
 
     def save(self, path: str | Path) -> None:
         """Write the kernels with their schedules as a `.tw` file. Raises OSError where it can't be written."""
@@ -314,8 +309,16 @@ def quantity(figure: float | None, unit: str) -> str:
     return f"{text} {unit}" if text[-1].isdigit() else f"{text}{unit}" if unit == "J" else f"{text} {unit}"
 
 
-def _share(r: Result) -> float | None:
-    return r.spread / r.figure if r.figure else None
+def _measured(r: Result) -> Measured | None:
+    """What a file says of a result."""
+    from tilewright.autotune.frozen import Measured
+    from tilewright.autotune.records.record import now
+
+    if r.figure is None:
+        return None
+    return Measured(
+        r.figure, r.unit, r.sizes, spread=r.spread / r.figure if r.spread and r.figure else None, day=now()[:10]
+    )
 
 
 def _several(results: Sequence[Result]) -> TuneError:

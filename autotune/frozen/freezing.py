@@ -11,7 +11,7 @@ from tilewright.autotune.errors import RecordError, TuneError
 from tilewright.autotune.frozen.checking import covered
 from tilewright.autotune.frozen.file import Entry, Frozen, entry_of, frozen, measured_of
 from tilewright.autotune.records.lookup import where
-from tilewright.autotune.records.record import Key
+from tilewright.autotune.records.record import Key, code_of, versions
 from tilewright.autotune.records.records import Records
 from tilewright.lang.pipeline import Pipeline
 
@@ -70,9 +70,14 @@ def _best(records: Records, kernel: Any, bucket: str, options: dict[str, Any]) -
 
 
 def remarks_of(key: Key) -> list[str]:
-    """What a file says of all its figures."""
-    versions = f"{key.versions}, " if key.versions else ""
-    return [f"{key.objective} in mode {key.mode} on {where(key)}", f"{versions}code generator {key.code[:12]}"]
+    """What a file says of all figures of a case."""
+    return case_remarks(key.objective, key.mode, where(key))
 
 
-__all__ = ["freeze", "known_buckets", "remarks_of"]
+def case_remarks(objective: str, mode: str, machine: str) -> list[str]:
+    """The same, of a case that was measured by this program."""
+    libraries = f"{versions()}, " if objective == "time" else ""
+    return [f"{objective} in mode {mode} on {machine}", f"{libraries}code generator {code_of(objective)[:12]}"]
+
+
+__all__ = ["case_remarks", "freeze", "known_buckets", "remarks_of"]

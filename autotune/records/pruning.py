@@ -8,8 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tilewright.autotune.errors import RecordError
-from tilewright.autotune.records.record import STAGES, Key, Record, now, versions
-from tilewright.codegen.cache import sources_hash
+from tilewright.autotune.records.record import STAGES, Key, Record, code_of, now, versions
 
 
 def superfluous(
@@ -57,9 +56,7 @@ def _superseded(records: Iterable[Record]) -> Iterator[Record]:
 
 def is_current(k: Key) -> bool:
     """Whether a key is of this program's code generator and libraries."""
-    if k.threads:
-        return (k.code, k.versions) == (sources_hash(), versions())
-    return k.code == sources_hash("lang", "schedule", "codegen", "hw")
+    return k.code == code_of(k.objective) and (k.objective != "time" or k.versions == versions())
 
 
 def _without_version(k: Key) -> Key:

@@ -219,12 +219,11 @@ def key_of(
         hint = f"time of this computer, or {', '.join([*OBJECTIVES][1:])} of a simulated machine"
         raise RecordError(f"there are no records of {what}", code="records.objective", hint=hint)
     where = _simulated(machine) if machine is not None else _native(fingerprint or Fingerprint.here())
-    rooms = ("lang", "schedule", "codegen", "hw") if machine is not None else ()
     return Key(
         kernel=pipeline.name, algorithm=pipeline.digest, family=family(pipeline), mode=mode, types=types_of(pipeline),
         bucket=_canonical(bucket, pipeline), objective=objective,
         layouts=", ".join(f"{n}: {m}" for n, m in sorted((layouts or {}).items())),
-        **where, code=code_cache.sources_hash(*rooms), versions="" if machine is not None else versions(),
+        **where, code=code_of(objective), versions="" if machine is not None else versions(),
     )  # fmt: skip
 
 
@@ -241,6 +240,11 @@ def _native(f: Fingerprint) -> dict[str, Any]:
 
 def _simulated(machine: Machine) -> dict[str, Any]:
     return {"machine": machine.name, "threads": 0, "fingerprint": _digest(repr(machine))}
+
+
+def code_of(objective: str) -> str:
+    """The hash of the sources that figures of an objective come from."""
+    return code_cache.sources_hash(*(() if objective == "time" else ("lang", "schedule", "codegen", "hw")))
 
 
 @functools.cache
@@ -279,6 +283,6 @@ def layouts_of(schedule: Any) -> str:
 
 
 __all__ = [
-    "CACHES", "OBJECTIVES", "STAGES", "STATUSES", "Key", "Record", "family", "key_of", "layouts_of", "now",
+    "CACHES", "OBJECTIVES", "STAGES", "STATUSES", "Key", "Record", "code_of", "family", "key_of", "layouts_of", "now",
     "record_of", "types_of", "versions",
 ]  # fmt: skip

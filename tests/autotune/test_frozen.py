@@ -174,7 +174,7 @@ def test_records_are_frozen_bucket_by_bucket() -> None:
         and made.remarks[0] == "time in mode contract on Some CPU, 2 threads"
     )
     assert made.entries[0].measured == Measured(5e-4, "s", SIZES, day=DAY[:10])
-    assert KEY.code[:12] in made.remarks[1] and made.pipeline("matmul") is not None
+    assert f"code generator {KEY.code[:12]}" in made.remarks[1] and made.pipeline("matmul") is not None
     wanted = freeze(r, matmul, ["M=100"], False, fingerprint=HERE)
     assert wanted.kernels == () and "; stands in: for M=17..24" in wanted.text()
     with pytest.raises(RecordError, match="no records of matmul") as e:
