@@ -66,6 +66,14 @@ def product(state: State, s: Stage, loop: str) -> Product:
     return Product(a, b, _roles(d.lhs, a, b, inside))
 
 
+def as_product(s: Stage) -> Product | None:
+    """How a stage multiplies two operands, wherever its loops stand; None where it does something else. Variables in no
+    role are left out: their loops stand outside of a unit's."""
+    d = s.definition
+    found = _loads(d)
+    return None if found is None else Product(*found, _roles(d.lhs, *found, s.roots))
+
+
 def _where(lhs: Sequence[Node], a: Node, b: Node, r: Node) -> tuple[bool, bool, bool]:
     """Whether a variable is in an index of a, of b and of the result."""
     one, two, three = (r in set(ir.postorder(indices)) for indices in (a.args, b.args, lhs))

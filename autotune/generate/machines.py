@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
+from tilewright.autotune.generate.extents import Extents
+from tilewright.autotune.generate.units import Way, write_unit
+from tilewright.autotune.generate.units import ways as unit_ways
 from tilewright.autotune.space import Choose, Dead, Point, by_name, draw
 from tilewright.codegen.accounts.prepared import registers_of
 from tilewright.hw import Machine, load_machine
@@ -28,7 +31,8 @@ from tilewright.planner.online import find_group
 from tilewright.planner.pads import Members, Tiling
 from tilewright.planner.staging import computing_in, space_of, stageable, write
 from tilewright.planner.tilings import Space as Tilings
-from tilewright.planner.tilings import Way, pad_of
+from tilewright.planner.tilings import Way as Cuts
+from tilewright.planner.tilings import pad_of
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
 
@@ -63,7 +67,7 @@ class MachineSpace:
 
     def starts(self) -> list[Point]:
         """Points to begin with: the default schedule, and each other form with its usual choices."""
-        found = [draw(self, by_name({"form": form})) for form in (USUAL, TILES, PLANNED)]
+        found = [draw(self, by_name({"form": form})) for form in (USUAL, TILES, *self._units, PLANNED)]
         return list({p.hash: p for p in found if p is not None}.values())
 
     @cached_property
@@ -74,14 +78,26 @@ class MachineSpace:
         return one and stageable(self._members(tuple(f.name for f in self.pipeline.funcs)))
 
     def build(self, choose: Choose) -> Schedule:
-        form = choose("form", [USUAL, *([TILES] if self._tiled else []), PLANNED])
+        form = choose("form", [USUAL, *([TILES] if self._tiled else []), *self._units, PLANNED])
         if form == TILES:
             return self._tiles(choose)
         if form == PLANNED:
             if self._plan is None:
                 raise Dead
             return self._plan
-        return complete(Schedule(self.pipeline, self.machine), self.mode, registers_of(self.machine))
+        s = Schedule(self.pipeline, self.machine)
+        if form in self._units:
+            write_unit(s, self._units[str(form)], self._extents, self.machine, choose)
+        return complete(s, self.mode, registers_of(self.machine))
+
+    @cached_property
+    def _units(self) -> dict[str, Way]:
+        """What units of the machine can do, by name."""
+        return {w.name: w for w in unit_ways(self.pipeline, self.machine)}
+
+    @cached_property
+    def _extents(self) -> Extents:
+        return Extents(self.pipeline, self.sizes)
 
     # What there is to choose from -----------------------------------------------------------------------------------
 
@@ -202,7 +218,7 @@ def _cut(space: Tilings, widths: Mapping[Axis, int]) -> dict[Axis, int]:
 def _fits(space: Tilings, widths: Mapping[Axis, int], ring: bool = False) -> bool:
     cut = _cut(space, widths)
     order = tuple(a for a in cut if isinstance(a, int))
-    return space.one(Way(space, order, cut), cut, ring)[0].peak <= space.pad.capacity
+    return space.one(Cuts(space, order, cut), cut, ring)[0].peak <= space.pad.capacity
 
 
 def _said(space: Tilings, a: Axis) -> str:

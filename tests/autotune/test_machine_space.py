@@ -159,3 +159,64 @@ def test_choices_keep_to_what_fits():
 def test_at_random_the_form_is_a_choice():
     found = {draw(space("smooth"), at_random(random.Random(k))).values["form"] for k in range(8)}  # type: ignore[union-attr]
     assert found <= {"usual", "tiles", "planned"} and "tiles" in found
+
+
+# Units ------------------------------------------------------------------------------------------------------------
+
+
+@tw.kernel
+def bytes_product(A: tw.i8[M, K], B: tw.i8[K, N]):
+    i, j = tw.vars("i j")
+    k = tw.rdom(k=K)
+    C = tw.func("C")
+    C[i, j] = 0
+    C[i, j] += tw.cast(tw.i32, A[i, k]) * tw.cast(tw.i32, B[k, j])
+    return C[:M, :N]
+
+
+@tw.kernel
+def rows_filtered(X: tw.i8[H + 2, W], F: tw.i8[3, W, N]):
+    """A filter of three rows that mixes channels: which row of a filter it is stands outside of a unit's block."""
+    y, n = tw.vars("y n")
+    r = tw.rdom(dy=3, c=W)
+    out = tw.func("out")
+    out[y, n] = 0
+    out[y, n] += tw.cast(tw.i32, X[y + r.dy, r.c]) * tw.cast(tw.i32, F[r.dy, r.c, n])
+    return out[:H, :N]
+
+
+@pytest.mark.parametrize("machine", ["vta", "tpu-v1"])
+def test_products_of_bytes_run_on_units(machine):
+    sizes = {"M": 64, "N": 64, "K": 128}
+    s = GeneratedSpace(bytes_product.pipeline(), sizes, machine=machine)
+    found = {p.values["form"]: bytes_product.account(p.schedule, sizes=sizes).time.cycles
+             for p in s.starts() if p.values["form"] != "usual"}  # fmt: skip
+    on_unit = {form for form in found if "for C" in form}
+    assert min(found[f] for f in on_unit) < 0.2 * min(found[f] for f in found.keys() - on_unit)
+    assert draw(s, by_name({"form": "gemm for C, turned" if machine == "vta" else "matmul for C"})) is not None
+
+
+@pytest.mark.parametrize(("kernel", "shapes"), [
+    (bytes_product, ({"M": 5, "N": 33, "K": 40}, (5, 40), (40, 33))),
+    (rows_filtered, ({"H": 7, "W": 35, "N": 18}, (9, 35), (3, 35, 18))),
+])  # fmt: skip
+def test_units_compute_what_they_should(kernel, shapes):
+    sizes, *own = shapes
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-128, 128, s).astype(np.int8) for s in own]
+    wanted = kernel.reference(*inputs)
+    s = GeneratedSpace(kernel.pipeline(), sizes, machine="vta")
+    name = kernel.pipeline().funcs[-1].name
+    for seed, form in enumerate((f"gemm for {name}", f"gemm for {name}, turned", f"gemm for {name}")):
+        choice = random.Random(seed)
+        p = draw(s, lambda n, c, form=form, choice=choice: form if n == "form" else choice.choice(c))
+        assert p is not None
+        assert "tensorize" in str(p.schedule)
+        assert_bitwise(kernel.compile(p.schedule)(*inputs), wanted)
+
+
+def test_floats_do_not_run_on_units_of_bytes():
+    s = space("matmul", "vta")
+    forms = []
+    draw(s, lambda n, c: forms.append(c) or c[0])
+    assert forms[0] == ("usual", "tiles", "planned")
