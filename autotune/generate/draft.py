@@ -10,6 +10,7 @@ from tilewright.autotune.space import Choose, Dead, Value
 from tilewright.lang.func import Definition, Func
 from tilewright.lang.ir import Node
 from tilewright.schedule.build import Builder
+from tilewright.schedule.default_loops import cost
 from tilewright.schedule.directive import Directive
 from tilewright.schedule.ranges import constant_extent
 from tilewright.schedule.registers import Registers
@@ -141,6 +142,20 @@ class Draft:
         if name in self.s.state.outputs or not self.at.extents.rounds(name):
             return "guard"
         return str(self.choose(f"{name}.tail", ("round_up", "guard"))) if ask else "round_up"
+
+    def work(self, name: str) -> int:
+        """About how many operations an element of a Func takes, with those of what is inlined into it."""
+        inlined = {n for n, fs in self.s.state.funcs.items() if fs.compute.kind == "inline" and n != name}
+        needed, todo = set[str](), [name]
+        while todo:
+            more = [n for n in self.s.state.producers(todo.pop()) if n in inlined and n not in needed]
+            needed.update(more)
+            todo += more
+        costs: dict[str, int] = {}
+        for n in self.s.state.order:
+            if n in needed:
+                costs[n] = cost(self.func(n), costs)
+        return cost(self.func(name), costs)
 
     def extent(self, d: Definition, var: Node) -> int:
         """About how many values a variable of a definition has (of its Func as a whole, at these sizes); at least 1."""

@@ -203,7 +203,7 @@ class _Groups:
                 apply(s, "store_at", "", (name,), at=sites.get("tile", sites.get("strip", at)))
                 self.windows[name] = at.split(".")[0]
             elif kind == "column":
-                in_registers(d, name)
+                in_registers(d, name, (points[-1] or 1) % lanes_of(d.func(name).definitions[0], d.at.registers) == 0)
             elif kind != "strip" and "strip" in sites and self._size(name) >= _KEPT:
                 apply(s, "hoist_storage", "", (name,), at=sites["strip"])
         except ScheduleError:
@@ -216,9 +216,13 @@ class _Groups:
             self._put(name, next(iter(rest)), rest)
 
     def _size(self, name: str) -> int:
-        """Bytes of a row of a Func."""
-        f = self.d.func(name).definitions[0]
-        return sum(t.bytes for t in f.func.dtypes) * (self.d.extent(f, f.lhs[-1]) if f.lhs else 1)
+        """Bytes of a row of a Func of which rows are read; 0 where single elements are."""
+        f = self.d.func(name)
+        for g in (k.definition for k in self.d.s.state.consumers(f)):
+            along = {*(g.rdom.rvars if g.rdom is not None else ()), *g.lhs[-1:]}
+            if any(along & set(ir.postorder(n.args[-1:])) for n in ir.leaves(g.values, "load") if n.attr[0] is f):
+                return sum(t.bytes for t in f.dtypes) * self.d.extent(f.definitions[0], f.args[-1])
+        return 0
 
     def _in_registers(self, name: str, head: str) -> bool:
         """Whether what a column of the head needs of a Func is little enough."""

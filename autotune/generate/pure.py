@@ -20,6 +20,7 @@ TOGETHER = (1, 2, 4, 6, 8)  # rows that are computed at once
 VECTORS = (1, 2, 4)  # registers' worth of a row at once
 STRIPS = (1, 4, 8, 16, 32, 64, 128)
 CHUNKS = (1 << 15, 1 << 14, 1 << 16, 1 << 17)  # elements a task of a single row
+_MOST = 256  # operations on vectors one after the other, without a loop: more take long to compile and gain nothing
 TILES = (0, 256, 512, 1024, 2048)
 _BLOCKS = (0, 4, 16)  # tiles each way of a block of those that transpose
 
@@ -99,7 +100,8 @@ def _rows_at_root(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> L
     p = _shared_out(d, name, f, rows)
     u = rows[-1]
     across = overlaps(f, u)
-    together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4 if across else 1), d.extent(f, u)))
+    most = max(1, _MOST // max(1, d.work(name)))  # vectors that are computed at once
+    together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4 if across else 1), min(d.extent(f, u), most)))
     before = _second(d, name, f, rows)
     n = d.extent(f, p)
     high = [h for h in STRIPS if h * d.at.threads <= n] or [1]
@@ -108,7 +110,10 @@ def _rows_at_root(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> L
     if high > 1 or step > 1:
         high = -(-high // step) * step
     wide = d.number(f"{name}.tile", [b for b in TILES if b < d.extent(f, last)])
-    vectors = d.number(f"{name}.vectors", _upto(_first(VECTORS, 1 if across else 2), -(-d.extent(f, last) // lanes)))
+    vectors = d.number(
+        f"{name}.vectors",
+        _upto(_first(VECTORS, 1 if across else 2), min(-(-d.extent(f, last) // lanes), most // together)),
+    )
     outer = [v.attr for v in f.pure_vars if v is not last]
     first = p.attr
     if high > 1:
@@ -217,12 +222,12 @@ def rows(d: Draft, name: str, stage: Stage) -> None:
     f, s, address = stage.definition, d.s, d.s.state.address(stage.key)
     d.written(d.stages(name)[0].key)
     x, lanes = f.lhs[-1].attr, lanes_of(f, d.at.registers)
-    tail = d.tail(name)
-    together = 1
+    tail, together = d.tail(name), 1
+    most = max(1, _MOST // max(1, d.work(name)))
     u = f.lhs[-2] if len(f.lhs) > 1 else None
     if u is not None and name not in d.lines and overlaps(f, u):
-        together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4), d.extent(f, u)))
-    vectors = d.number(f"{name}.vectors", _upto(VECTORS, -(-d.extent(f, f.lhs[-1]) // lanes)))
+        together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4), min(d.extent(f, u), most)))
+    vectors = d.number(f"{name}.vectors", _upto(VECTORS, min(-(-d.extent(f, f.lhs[-1]) // lanes), most // together)))
     apply(s, "split", address, (x,), results=(x, f"{x}_v"), by=lanes * vectors, tail=tail)
     if u is not None and together > 1:
         apply(s, "split", address, (u.attr,), results=(u.attr, f"{u.attr}_t"), by=together)
@@ -245,18 +250,17 @@ def _written_along(d: Draft, name: str, f: Definition) -> str | None:
     return place.stage[0] if same and len(f.lhs) > 1 else None
 
 
-def in_registers(d: Draft, name: str) -> None:
-    """The loops of a pure Func that is computed in registers: all unrolled, vectors along the last axis."""
+def in_registers(d: Draft, name: str, whole: bool) -> None:
+    """The loops of a pure Func that is computed in registers: all unrolled, vectors along the last axis. `whole`: what is
+    needed of a row are whole vectors."""
     f, s, address = d.stages(name)[0].definition, d.s, d.s.state.address(d.stages(name)[0].key)
     d.written(d.stages(name)[0].key)
     apply(s, "store_in", "", (name,), **{"in": "reg"})
-    x = f.lhs[-1].attr
-    for v in f.pure_vars:
-        if v is not f.lhs[-1]:
-            apply(s, "unroll", address, (v.attr,))
-    apply(
-        s, "split", address, (x,), results=(x, f"{x}_v"), by=lanes_of(f, d.at.registers), tail=d.tail(name, ask=False)
-    )
+    x, lanes = f.lhs[-1].attr, lanes_of(f, d.at.registers)
+    for v in f.pure_vars[:-1]:
+        apply(s, "unroll", address, (v.attr,))
+    tail = d.tail(name, ask=False) if whole else "guard"
+    apply(s, "split", address, (x,), results=(x, f"{x}_v"), by=lanes, tail=tail)
     apply(s, "vectorize", address, (f"{x}_v",))
 
 

@@ -41,6 +41,8 @@ def update_forms(d: Draft, name: str) -> Sequence[Form]:
     kind = found[0][1].kind
     if any(form.kind != kind for _, form in found):
         return ()
+    if len(found) == 1 and kind in ("lanes", "scalar") and any(i.op != "var" for i in found[0][0].definition.lhs):
+        return _scatters(d, name, found[0][0])
     match kind:
         case "lanes" if len(found) == 1 and (d.at.reorders or _exact(found[0][0].definition)):
             return (Form("lanes", lambda d: _lanes(d, name, found[0][0])),)
@@ -50,8 +52,6 @@ def update_forms(d: Draft, name: str) -> Sequence[Form]:
             return (Form("rows", lambda d: _rows(d, name, *found[0], single)),)
         case "plain":
             return (Form("vectors", lambda d: _plain(d, name, found)),)
-        case "scalar" if len(found) == 1:
-            return _scatters(d, name, found[0][0])
     return ()
 
 
