@@ -95,7 +95,7 @@ def tune(
     goal, on = _objective(objective, machine)
     options = Options(
         budget_s, trials, goal, None if on is None else machine_text(on), "" if on is None else on.name, strategy,
-        _threads(threads, goal), cache, order, seed,
+        _threads(threads, goal), cache, order, seed, None if measurer is None else {},  # other machines have other rates
     )  # fmt: skip
     check_options(options)
     with ExitStack() as stack:
