@@ -16,6 +16,8 @@ from tilewright.autotune.dispatch import Dispatch
 from tilewright.autotune.errors import TuneError
 from tilewright.autotune.frozen import entry_of, frozen
 from tilewright.autotune.records import Record, Records, key_of
+from tilewright.autotune.records.record import OBJECTIVES
+from tilewright.hw import load_machine
 from tilewright.lang.errors import ArgumentError, ParseError
 
 M, N, K = tw.sizes("M N K")
@@ -308,6 +310,18 @@ def test_records_and_files_of_them(tmp_path: Path) -> None:
 def test_records_of_other_objectives_do_not_count(tmp_path: Path) -> None:
     d = tw.dispatch(product, records_of(tmp_path), objective="cycles", machine="snitch-cluster")
     assert not d.entries
+
+
+@pytest.mark.parametrize("objective", ["cycles", "bytes", "energy"])
+def test_records_of_a_simulated_machine(tmp_path: Path, objective: str) -> None:
+    records, machine = records_of(tmp_path), load_machine("snitch-cluster")
+    key = key_of(product.pipeline(), bucket="M=1..64", objective=objective, machine=machine)
+    records.add(Record(key, {"M": 4, "K": 5, "N": 7}, str(rows(3)), figure=1234.0, unit=OBJECTIVES[objective]))
+    d = tw.dispatch(product, records, objective=objective, machine="snitch-cluster")
+    a, b = inputs(3)
+    assert np.array_equal(d(a, b), a @ b)
+    assert d.explain(a, b).schedule == rows(3) and len(d.entries) == 1 and "1,234" in d.report()
+    assert tw.dispatch(product, records).explain(a, b).schedule == SMALL
 
 
 def test_a_record_that_is_illegal_is_left_out(tmp_path: Path) -> None:
