@@ -99,8 +99,7 @@ class Asker:
         """Candidates that are not known yet: those that wait (the default schedule, what neighbours have found), in the
         first round by themselves, so that it begins at once; then what the search asks for."""
         first = job.search is None
-        if first:
-            from_neighbours(job, self.jobs)
+        from_neighbours(job, self.jobs)
         made: list[Candidate] = []
         while job.waiting and len(made) < count:
             c = job.waiting.popleft()

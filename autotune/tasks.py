@@ -99,6 +99,7 @@ class Job:
     found: dict[str, Found] = field(default_factory=dict)
     predicted: dict[str, float | None] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)  # hashes of all candidates of rounds, also of those under way
+    heard: set[str] = field(default_factory=set)  # hashes of what neighbours have found best
     waiting: deque[Candidate] = field(default_factory=deque)  # judged before what the search asks for
     best: Found | None = None
     history: list[tuple[float, float]] = field(default_factory=list)  # seconds, the best figure from then on

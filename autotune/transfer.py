@@ -54,7 +54,7 @@ def nearest(job: Job, jobs: Iterable[Job], count: int = 2) -> list[Job]:
 
 def offer(job: Job, points: Iterable[Point], origin: str) -> int:
     """Put points that were not judged yet before those that the search asks for; how many these are."""
-    known = {*job.found, *(c.hash for c in job.waiting), job.default.hash}
+    known = {*job.found, *job.asked, *(c.hash for c in job.waiting), job.default.hash}
     before = len(job.waiting)
     for p in points:
         if p.hash not in known:
@@ -64,11 +64,12 @@ def offer(job: Job, points: Iterable[Point], origin: str) -> int:
 
 
 def from_neighbours(job: Job, jobs: Iterable[Job]) -> int:
-    """Offer a job what its neighbours have found best."""
+    """Offer a job what its neighbours have found best, each schedule once."""
     offered = 0
     for other in nearest(job, jobs):
         best = other.best
-        if best is not None and best.candidate.hash != other.default.hash:
+        if best is not None and best.candidate.hash not in {other.default.hash, *job.heard}:
+            job.heard.add(best.candidate.hash)
             p = best.candidate.point
             offered += offer(job, carried(job.space, p.values, str(p.schedule)), f"neighbour {other.bucket.text}")
     return offered
