@@ -38,6 +38,9 @@ class LocalMeasurer:
         if type(count) is not int or count < 1:
             raise TuneError(f"compilers= is {compilers!r}", code="tune.option", where=user_location(),
                             hint="it is a positive integer: how many processes compile side by side")  # fmt: skip
+        if os.name != "posix":
+            raise TuneError("this system can't stop processes while one is timed", code="tune.worker",
+                            where=user_location(), hint="measure on a POSIX system, by way of Dask for example")  # fmt: skip
         self._pool = Pool(count, limits or Limits(), pin)
         self._closed = False
         self._thread = threading.Thread(target=self._pool.serve, name="tilewright-measure", daemon=True)

@@ -67,6 +67,7 @@ class Seat:
     job: Job | None = None
     number: int = 0
     deadline: float | None = None
+    room: float = 0.0  # that the stage has
     failures: int = 0
 
 
@@ -83,6 +84,7 @@ class Pool:
         self.large: deque[Job] = deque()  # to be compiled or simulated
         self.measure: deque[Job] = deque()  # compiled
         self.best: dict[str, float] = {}  # by task
+        self.default: dict[str, float] = {}  # seconds in which the default schedule was compiled and run, by task
         self.untrusted: set[str] = set()  # tasks whose default schedule can't be run
         self.alone = Alone()
         self.looked = time.monotonic()
@@ -206,7 +208,10 @@ class Pool:
         """A stage begins, and with it the time that it may take."""
         job, now = seat.job, time.monotonic()
         assert job is not None
-        best = max(job.call.best or 0.0, 0.0)
+        key = job.call.task.key
+        if job.stage == "expect":
+            self.default[key] = max(self.default.get(key, 0.0), now - job.began)
+        best = job.call.best or self.best.get(key) or self.default.get(key, 0.0)
         room = {
             "compile": self.limits.compile,
             "expect": self.limits.compile + self.limits.check,
@@ -215,7 +220,7 @@ class Pool:
         }.get(stage, self.limits.check)
         if stage == "time" and job.do == "finals":
             room += _FINALS + _SAMPLES * len(job.left) * self.limits.run
-        job.stage, job.began, seat.deadline = stage, now, now + room
+        job.stage, job.began, seat.deadline, seat.room = stage, now, now + room, room
 
     def _wait(self) -> None:
         """Until something happens."""
@@ -342,8 +347,7 @@ class Pool:
             if job is None:
                 self._not_started(seat, f"it was not ready after {self.limits.start:g} s")
                 continue
-            took = now - job.began
-            self._lost(job, True, {"status": "timeout", "message": f"{_DOING[stage]} took more than {took:.3g} s"})
+            self._lost(job, True, {"status": "timeout", "message": f"{_DOING[stage]} took more than {seat.room:.3g} s"})
 
     def _died(self, seat: Seat) -> None:
         """A worker is gone."""

@@ -14,7 +14,14 @@ from typing import Any
 
 from tilewright.autotune.measure.task import Task
 
-COMMAND = (sys.executable, "-m", "tilewright.autotune.measure.worker")
+# without the current folder among the places to import from: what lies there is the user's
+COMMAND = (sys.executable, "-P", "-m", "tilewright.autotune.measure.worker")
+_LOOKING = (
+    "TILEWRIGHT_DEBUG",
+    "TILEWRIGHT_COVERAGE",
+    "TILEWRIGHT_DUMP",
+    "TILEWRIGHT_REFERENCE",
+)  # other code, or slower
 _TAIL = 2000  # bytes of what it wrote to its standard error
 
 
@@ -30,6 +37,7 @@ class Process:
             self.popen = subprocess.Popen(
                 [*command, *options, "--life", str(there)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                 start_new_session=True, pass_fds=(there,),
+                env={name: value for name, value in os.environ.items() if name not in _LOOKING},
             )  # fmt: skip
         except OSError:
             os.close(self.life)

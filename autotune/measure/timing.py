@@ -29,6 +29,7 @@ class Policy:
     warm: float = 0.1  # how well two runs agree that are warm
     hopeless: float = 1.5
     most: float = 4.0  # times `least` (and times two samples) that they may take
+    slow: float = 0.5  # seconds of a call of which one sample is enough
     few: int = 5  # samples of single calls that are enough where they agree, or three times as many
     pin: bool = True  # whether one thread is bound to a processor meanwhile
 
@@ -78,7 +79,7 @@ def warmed(run: Run, policy: Policy, before: Run | None, best: float | None, clo
     """Seconds of single calls that count: the last two, once two in a row agree (or five did not)."""
     last = timed(run, 1, before, clock)
     for _ in range(4):
-        if hopeless(last, best, 2 * policy.hopeless):
+        if last > policy.slow or hopeless(last, best, 2 * policy.hopeless):
             return [last]
         now = timed(run, 1, before, clock)
         if abs(now - last) <= policy.warm * min(now, last):
@@ -112,7 +113,11 @@ def _ended(samples: Sequence[float], calls: int, policy: Policy, best: float | N
     if not samples:
         return False
     far = policy.hopeless * (1 if len(samples) > 1 else 2)
-    return hopeless(min(samples), best, far) or policy.enough(samples, sum(samples) * calls, single)
+    return (
+        min(samples) > policy.slow
+        or hopeless(min(samples), best, far)
+        or policy.enough(samples, sum(samples) * calls, single)
+    )
 
 
 def in_turns(

@@ -188,15 +188,15 @@ def limit_memory(size: int) -> None:
 def tie(fd: int) -> None:
     """Have the system kill this process when the other end of a pipe is closed: also in the middle of native code, and while
     it is stopped (Linux; elsewhere the end of the standard input does nearly that)."""
-    try:
-        import fcntl
-        import signal
+    if sys.platform != "linux":
+        return
+    import fcntl
+    import signal
 
+    with contextlib.suppress(OSError):
         fcntl.fcntl(fd, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(fd, 10, signal.SIGKILL)  # F_SETSIG
         fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)
-    except (ImportError, OSError, AttributeError):
-        return
 
 
 def main() -> None:

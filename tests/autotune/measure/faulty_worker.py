@@ -84,6 +84,12 @@ class Instant(bench.Bench):
         return 1e9 if self.task.seed == 99 else 0.0
 
     @property
+    def default(self) -> Any:  # type: ignore[override]
+        if self.task.seed == 98 and self.trusted:
+            ctypes.string_at(0)
+        return super().default
+
+    @property
     def model(self) -> Any:  # type: ignore[override]
         return self
 
@@ -91,6 +97,7 @@ class Instant(bench.Bench):
         return Prediction(1.0)
 
 
+bench._REFERENCE = 0.0  # the default schedule says what is right
 bench.Bench.compiled = faulty  # type: ignore[method-assign]
 worker.Bench = Instant  # type: ignore[misc]
 Instant.of = staticmethod(lambda task: Instant(task))  # type: ignore[method-assign]

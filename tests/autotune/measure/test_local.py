@@ -59,11 +59,9 @@ def task(**options) -> Task:
 FAULTS = {
     "segfault in call": ("crash", "its check at small sizes ended with SIGSEGV"),
     "abort in call": ("memory", "out of memory"),
-    "exit in call": ("crash", "exit code 3"),
     "hang in call": ("timeout", "its check at small sizes took more than 6"),
     "memory in call": ("memory", "not enough memory"),
     "throws in call": ("wrong", "ValueError: it throws"),
-    "nothing in call": ("wrong", "C: "),
     "beyond in call": ("wrong", "beyond the bounds of C"),
     "large in call": ("wrong", "at M=150, N=160, K=8"),
     "killed in compile": ("memory", "not enough memory"),
@@ -105,6 +103,20 @@ def test_times_below_the_bound_are_none(measurer: LocalMeasurer) -> None:
     (found,) = measurer.run(task(seed=99), [schedule(8)])
     assert (found.status, found.figure) == ("instant", None)
     assert "less than the 1e+09 s" in found.message
+
+
+def test_a_default_schedule_that_crashes_is_done_without(measurer: LocalMeasurer) -> None:
+    assert [o.status for o in measurer.run(task(seed=98), [schedule(8), schedule(16)])] == ["ok", "ok"]
+
+
+def test_workers_make_place_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "COMMAND", WORKER)
+    with LocalMeasurer(compilers=1, limits=Limits(jobs=4)) as measurer:
+        found = []
+        for o in measurer.run(task(), [schedule(8) + "\n" * k for k in range(5)]):
+            assert o.ok
+            found.append({s.process.popen.pid for s in measurer._pool.seats if s.process is not None})
+    assert len(set().union(*found)) > 2
 
 
 def test_finals_leave_out_who_fails(measurer: LocalMeasurer) -> None:
@@ -157,7 +169,7 @@ list(m.run(task(), [schedule(8, "hang in call"), schedule(8, "hang in compile")]
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_a_tuner_that_is_killed(number: int) -> None:
     code = textwrap.dedent(PARENT).format(folder=str(HERE))
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
