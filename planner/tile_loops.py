@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +31,11 @@ class _Shape:
 
 
 def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine, pick: Pick = first) -> None:
-    """Write the loops of a stage inside a tile, in which its Func has these extents. `pick` chooses which loop the cores
-    share, the register tile, and whether sums have a buffer of their own in registers."""
+    """Write the loops of a stage inside a tile, in which its Func has these extents.
+
+    `pick` chooses whether points are lanes of vectors or elements of an array (where the machine has one), which loop the
+    cores share, the register tile, and whether sums have a buffer of their own in registers.
+    """
     stage = s.state.stages[key]
     d, address = stage.definition, s.state.address(key)
     sizes = {v.attr: n for v, n in zip(d.lhs, extents, strict=True) if v.op == "var"}
@@ -43,7 +46,9 @@ def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine,
         if d.rdom is not None and stage.loops and not _fitting(1, 1, lanes, width, machine):
             s[address].serial(stage.loops[0].name)  # as it is: the default schedule would want registers
         return
-    if key[1] == REPAIR:
+    if machine.compute.axes and key[1] != REPAIR and pick(f"{address}.side by side", ("lanes", "array")) == "array":
+        _on_array(s, key, pure, sizes, machine.compute.axes)
+    elif key[1] == REPAIR:
         with suppress(ScheduleError):
             _repair(s, address, [n.name for n in stage.loops], pure, sizes, lanes, machine.compute.cores)
     elif d.rdom is None:
@@ -55,6 +60,22 @@ def inner_loops(s: Schedule, key: Key, extents: Sequence[int], machine: Machine,
             _reduction(s, key, address, pure, sizes, lanes, width, machine, pick)
         except ScheduleError:
             s.directives, s.state = before
+
+
+def _on_array(s: Schedule, key: Key, pure: list[str], sizes: dict[str, int], array: Mapping[str, int]) -> None:
+    """Points of a tile lie along the axes of an array of elements, the last axis of the tile along the last of these; each
+    element runs reductions by itself."""
+    address = s.state.address(key)
+    pairs = [(v, axis, n) for v, (axis, n) in zip(reversed(pure), reversed(array.items()), strict=False) if n > 1]
+    for v, _, n in pairs:
+        s[address].split(v, f"{v}_o", f"{v}_e", min(n, sizes[v]))
+    loops = s.state.stages[key].loops
+    elements = [f"{v}_e" for v, _, _ in pairs]
+    reduced = [x.name for x in loops if x.reduction and not x.name.endswith("_b")]
+    around = [x.name for x in loops if x.name not in (*reduced, *elements)]
+    s[address].reorder(*around, *reversed(elements), *reduced)
+    for v, axis, _ in pairs:
+        s[address].spatial(f"{v}_e", axis)
 
 
 def _pure(

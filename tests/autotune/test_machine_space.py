@@ -161,6 +161,21 @@ def test_at_random_the_form_is_a_choice():
     assert found <= {"usual", "tiles", "planned"} and "tiles" in found
 
 
+def test_points_of_a_tile_may_lie_on_an_array_of_elements():
+    sizes = {"M": 20, "N": 18, "K": 37}
+    chosen = {"form": "tiles", "C.update.sums": "where they are"}
+    lanes, array = (
+        draw(space("matmul", "toy", **sizes), by_name({**chosen, "C.update.side by side": on}))
+        for on in ("lanes", "array")
+    )
+    assert lanes is not None and array is not None
+    assert "spatial j_e on y" in str(array.schedule) and "spatial" not in str(lanes.schedule)
+    read = [snitch_matmul.account(p.schedule, sizes=sizes).of("spm").bytes_read for p in (array, lanes)]
+    assert read[0] < read[1]  # what several elements want at once is read once
+    a, b = (np.ones(shape, np.float32) for shape in ((20, 37), (37, 18)))
+    assert_bitwise(snitch_matmul.compile(array.schedule)(a, b), np.full((20, 18), 37, np.float32))
+
+
 # Units ------------------------------------------------------------------------------------------------------------
 
 
