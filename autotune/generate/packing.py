@@ -39,6 +39,7 @@ class Operand:
     along: str
     vars: frozenset[str]
     bytes: int
+    depth: int = -1  # the axis that runs along the innermost reduction variable alone
 
     def size(self, whole: Mapping[str, int]) -> int:
         """Bytes of all of it, from how far variables run."""
@@ -57,32 +58,38 @@ def operands(draft: Draft, d: Definition, vector: Node, rows: Sequence[Node]) ->
         t = n.attr[0]
         if t is d.func:
             continue
-        found[t] = None if t in found else _operand(draft, n, (vector, *rows))
+        found[t] = None if t in found else _operand(draft, n, (vector, *rows), d.rdom.rvars[-1] if d.rdom else None)
     return tuple(x for x in found.values() if x is not None)
 
 
-def _operand(draft: Draft, n: Node, tile: Sequence[Node]) -> Operand | None:
+def _stored(t: Tensor) -> int:
+    """Bytes of an element in memory."""
+    return t.dtype.bytes if isinstance(t, Array) else t.dtypes[0].bytes  # type: ignore[union-attr]
+
+
+def _operand(draft: Draft, n: Node, tile: Sequence[Node], innermost: Node | None) -> Operand | None:
     t = n.attr[0]
-    if isinstance(t, Func) and (
-        t.name not in draft.s.state.funcs or draft.s.state.funcs[t.name].compute.kind == "inline"
-    ):
+    if not isinstance(t, Array | Func) or len(n.args) < 2:
         return None
-    if not isinstance(t, Array | Func) or len(n.args) < 2 or (isinstance(t, Func) and len(t.dtypes) > 1):
+    if isinstance(t, Func) and (t.name not in draft.s.state.funcs or len(t.dtypes) > 1):
         return None
     inside = [set(ir.leaves((a,), "var")) | set(ir.leaves((a,), "rvar")) for a in n.args]
     for v in tile:
         axes = [k for k, used in enumerate(inside) if v in used]
         if len(axes) == 1 and n.args[axes[0]] is v:
             names = frozenset(x.attr if x.op == "var" else x.attr[1] for used in inside for x in used)
-            return Operand(t, len(n.args), axes[0], v.attr, names, n.dtype.bytes)
+            deep = [k for k, a in enumerate(n.args) if a is innermost and sum(a in used for used in inside) == 1]
+            return Operand(t, len(n.args), axes[0], v.attr, names, _stored(t), deep[0] if deep else -1)
     return None
 
 
 def pack_operands(
     draft: Draft, name: str, address: str, found: Sequence[Operand], levels: Sequence[Level], parallel: str | None,
-    tiles: Mapping[str, int], whole: Mapping[str, int],
+    vector: str,
+    tiles: Mapping[str, int], whole: Mapping[str, int], group: int,
 ) -> None:  # fmt: skip
-    """Choose for each operand where it is copied into panels of a tile's width, if anywhere."""
+    """Choose for each operand where it is copied into panels of a tile's width, if anywhere. With `group` more than 1, so
+    many steps of the reduction lie side by side: what runs along the vectors then is always packed."""
     around = [x.loop for x in levels]
     for x in found:
         places = _places(x, levels, tiles)
@@ -91,12 +98,14 @@ def pack_operands(
         if draft.at.cache(2) < 2 * x.size(whole) and places:  # it does not stay in the cache as it stands
             first = _once(x, levels, places)
             among = [first, *(y for y in among if y != first)]
-        chosen = str(draft.choose(f"{name}.pack {x.tensor.name}", among)) if len(among) > 1 else ""
+        if group > 1 and x.along == vector:
+            among = [y for y in among if y] or [""]
+        chosen = str(draft.choose(f"{name}.pack {x.tensor.name}", among)) if len(among) > 1 else among[0]
         if chosen == "own":
-            apply(draft.s, "layout", "", (x.tensor.name,), layout=_panels(x, tiles[x.along]))
+            apply(draft.s, "layout", "", (x.tensor.name,), layout=_panels(x, tiles[x.along], group))
         elif chosen:
             outside = parallel is not None and around.index(chosen) < around.index(parallel)
-            _pack(draft, x, f"{address}.{chosen}", tiles[x.along], outside)
+            _pack(draft, x, f"{address}.{chosen}", tiles[x.along], outside, group)
 
 
 def _places(x: Operand, levels: Sequence[Level], tiles: Mapping[str, int]) -> list[str]:
@@ -125,21 +134,25 @@ def _lies_for(draft: Draft, f: Func, reader: str) -> bool:
     return plain and not others and not fs.folds and fs.compute.kind != "inline"
 
 
-def _panels(x: Operand, width: int) -> str:
-    """The layout in panels of a width along the tile's axis."""
+def _panels(x: Operand, width: int, group: int) -> str:
+    """The layout in panels of a width along the tile's axis, and of so many neighbours along the reduction."""
     names = [f"a{k}" for k in range(x.rank)]
-    a = names[x.axis]
-    return f"{' '.join(names)} -> {a}//{width} {' '.join(n for n in names if n != a)} {a}%{width}"
+    a, k = names[x.axis], names[x.depth] if x.depth >= 0 and group > 1 else ""
+    rest = [f"{n}//{group}" if n == k else n for n in names if n != a]
+    return f"{' '.join(names)} -> {a}//{width} {' '.join(rest)} {a}%{width}{f' {k}%{group}' if k else ''}"
 
 
-def _pack(draft: Draft, x: Operand, at: str, width: int, shared: bool) -> None:
+def _pack(draft: Draft, x: Operand, at: str, width: int, shared: bool, group: int) -> None:
     s = draft.s
     names = [f"a{k}" for k in range(x.rank)]
     a, last = names[x.axis], names[-1]
     rest = [n for n in names if n != a]
     before = set(s.state.funcs)
-    apply(s, "cache_read", "", (x.tensor.name,), at=at, layout=_panels(x, width))
+    apply(s, "cache_read", "", (x.tensor.name,), at=at, layout=_panels(x, width, group))
     (copy,) = set(s.state.funcs) - before
+    if group > 1 and x.depth >= 0:
+        _grouped(draft, copy, x, width, shared, group)
+        return
     lanes = max(2, draft.at.registers.width // max(4, x.bytes))
     if x.straight:
         n = lanes if width % lanes == 0 else width
@@ -164,6 +177,24 @@ def _pack(draft: Draft, x: Operand, at: str, width: int, shared: bool) -> None:
     if shared and loops:
         chunk = _TASK if x.straight else 1
         apply(s, "parallel", copy, (loops[0],), **({"by": chunk} if chunk > 1 else {}))
+
+
+def _grouped(draft: Draft, copy: str, x: Operand, width: int, shared: bool, group: int) -> None:
+    """The loops of a copy in which neighbours along the reduction lie side by side."""
+    s = draft.s
+    names = [f"a{k}" for k in range(x.rank)]
+    a, k = names[x.axis], names[x.depth]
+    outer = [n for n in names if n not in (a, k)]
+    lanes = max(2, draft.at.registers.width // 4)
+    along, across = (k, a) if x.depth == x.rank - 1 else (a, k)
+    by = group * lanes if along == k else width, min(width, 16) if across == a else group
+    tiled = (f"{along}_o", f"{across}_o", f"{along}_t", f"{across}_t")
+    apply(s, "tile", copy, (along, across), results=tiled, by=by)
+    apply(s, "reorder", copy, (*outer, f"{across}_o", f"{along}_o", f"{across}_t", f"{along}_t"))
+    apply(s, "unroll", copy, (f"{across}_t",))
+    apply(s, "vectorize", copy, (f"{along}_t",))
+    if shared:
+        apply(s, "parallel", copy, ((*outer, f"{across}_o")[0],))
 
 
 __all__ = ["Operand", "operands", "pack_operands"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tilewright.autotune.generate.draft import Draft, Form
 from tilewright.autotune.generate.packing import Level, Operand, operands, pack_operands
+from tilewright.lang import ir
 from tilewright.lang.func import Definition
 from tilewright.lang.ir import Node
 from tilewright.schedule.default_loops import apply, as_it_lies, is_reused, lanes_of, shape, single_axes
@@ -33,6 +34,7 @@ class Product:
     reductions: tuple[str, ...]
     operands: tuple[Operand, ...]
     lanes: int
+    group: int  # steps of the reduction that one instruction may take for each sum
 
 
 def product(draft: Draft, name: str) -> Product | None:
@@ -57,8 +59,19 @@ def product(draft: Draft, name: str) -> Product | None:
     outer = tuple(v.attr for v in d.pure_vars if v is not form.vector and v not in rows)
     blocked = {x.name for x in stage.loops}
     reductions = tuple(r for r in (d.rdom.ranges if d.rdom is not None else ()) if r in blocked)
-    return Product(stage, stage.definition, form.vector, rows, outer, reductions,
-                   operands(draft, stage.definition, form.vector, rows), lanes_of(d, draft.at.registers))  # fmt: skip
+    found = operands(draft, stage.definition, form.vector, rows)
+    return Product(stage, stage.definition, form.vector, rows, outer, reductions, found,
+                   lanes_of(d, draft.at.registers), _group(stage.definition, form.vector, found))  # fmt: skip
+
+
+def _group(d: Definition, vector: Node, found: Sequence[Operand]) -> int:
+    """How many products of small integers a processor may add up at once: as many as fill the bytes of a sum."""
+    loads = {n.attr[0] for n in ir.leaves(d.values, "load") if n.attr[0] is not d.func}
+    sums = [t for t in d.func.dtypes if t.is_int and t.bytes == 4]
+    if len(sums) != 1 or len(loads) != len(found) or any(x.depth < 0 or x.bytes > 2 for x in found):
+        return 1
+    along = any(x.along == vector.attr for x in found)
+    return 4 // max(x.bytes for x in found) if found and along else 1
 
 
 def tile_forms(draft: Draft, name: str) -> Sequence[Form]:
@@ -92,22 +105,28 @@ def write_tile(draft: Draft, name: str, p: Product) -> None:
     if blocks.get(k):
         inner.split(k, f"{k}_c", f"{k}_1", blocks[k])
         running[0] = f"{k}_1"
-    unroll = draft.number(f"{name}.unroll", _unrolls(draft, name, p, blocks, heights, vectors))
+    group = p.group if p.group > 1 and draft.flag(f"{name}.dots", True) else 1
+    unroll = draft.number(f"{name}.unroll", _unrolls(draft, name, p, blocks, heights, vectors * group))
+    if group > 1:
+        last = running.pop()
+        inner.split(last, f"{last}_1", f"{p.reductions[-1]}_g", group)
+        running.append(f"{last}_1")
     if unroll > 1:
         last = running.pop()
         inner.split(last, f"{last}_o", f"{last}_u", unroll)
         running += [f"{last}_o", f"{last}_u"]
     around = _order(draft, name, p, blocks, heights)
     rows = [f"{r}_t" for r in reversed(heights)]
-    apply(draft.s, "reorder", address, (*p.outer, *around, *running, *rows, f"{v}_m", f"{v}_v"))
+    grouped = [f"{p.reductions[-1]}_g"] if group > 1 else []
+    apply(draft.s, "reorder", address, (*p.outer, *around, *running, *rows, f"{v}_m", f"{v}_v", *grouped))
     held = around[-1] if around else p.outer[-1]
     levels = _levels(draft, p, around, sizes, blocks, {v: width, **heights})
     parallel = _parallel(draft, name, p, levels)
-    for x in [*(running[-1:] if unroll > 1 else ()), *rows, f"{v}_m"]:
+    for x in [*(running[-1:] if unroll > 1 else ()), *rows, f"{v}_m", *grouped]:
         apply(draft.s, "unroll", address, (x,))
     apply(draft.s, "vectorize", address, (f"{v}_v",))
     whole = {**{x.axis: x.part * x.trips for x in levels}, **sizes, **{r: _deep(draft, p, r) for r in p.reductions}}
-    pack_operands(draft, name, address, p.operands, levels, parallel, {v: width, **heights}, whole)
+    pack_operands(draft, name, address, p.operands, levels, parallel, v, {v: width, **heights}, whole, group)
     apply(draft.s, "cache_write", "", (name,), at=f"{address}.{held}")
     if blocks.get(k) and draft.flag(f"{name}.prefetch", True):
         apply(draft.s, "prefetch", "", (name,), at=f"{address}.{held}", offset=0)
