@@ -217,6 +217,22 @@ def test_given_arrays_are_what_is_timed(tmp_path: Any) -> None:
     every(bench.checks, bench, kernel)
 
 
+@tw.kernel
+def halved(A: tw.bf16[M]):
+    i = tw.vars("i")
+    B = tw.func("B")
+    B[i] = tw.cast(tw.f32, A[i]) * 0.5
+    return B[:M]
+
+
+def test_given_arrays_of_bf16(tmp_path: Any) -> None:
+    a = np.array([1, 2, 3], ml_dtypes.bfloat16)
+    np.savez(tmp_path / "in.npz", A=a)
+    bench, kernel = default(Task.of(halved, {"M": 3}, inputs=str(tmp_path / "in.npz")))
+    every(bench.checks, bench, kernel)
+    assert bench.arena.outputs[0].array.tolist() == [0.5, 1.0, 1.5]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.bool_, np.int64, ml_dtypes.bfloat16, np.float16])
 def test_poison_is_no_result(dtype: Any) -> None:
     made = guarded((3, 5), np.dtype(dtype))
