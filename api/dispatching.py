@@ -28,7 +28,7 @@ def dispatch(
     kernel: Kernel | Pipeline, source: Source = None, *, objective: str = "time", machine: Machine | str | None = None,
     cache: str = "hot", order: Order = "free", mode: str | None = None, dtypes: Mapping[str, Any] | None = None,
     statics: Mapping[str, Any] | None = None,
-) -> Dispatch | ByTypes:  # fmt: skip
+) -> Any:  # fmt: skip
     """The kernel, with the best schedule that `source` has for the sizes of each call. Call it like the kernel.
 
     `source` is a database of records (`tw.records.Records`, or its path; None: the usual one), a file of frozen schedules
