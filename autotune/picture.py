@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.autotune.errors import TuneError
+from tilewright.hw.humane import share
 from tilewright.lang.errors import user_location
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ def _over_time(ax: Axes, tuned: Tuned) -> None:
             ax.plot(failed, [0.015] * len(failed), "|", color=BAD, transform=ax.get_xaxis_transform(),
                     label=f"{len(failed)} failed")  # fmt: skip
         _line(ax, r.default, "default schedule", BAD)
-        _line(ax, r.bound, "bound", GOOD)
-        ax.set_ylabel(_unit(tuned.unit))
+        if r.bound and r.figure and r.bound > 0.2 * r.figure:  # else it is nothing to come near to
+            _line(ax, r.bound, "bound", GOOD)
+        ax.set_ylabel(_what(tuned.unit))
     else:
         for r in shown:
             scale = r.default or 1.0
@@ -80,7 +82,7 @@ def _over_time(ax: Axes, tuned: Tuned) -> None:
         ax.set_ylabel("best so far / default schedule")
     if any(r.figure and r.steps for r in shown):
         ax.set_yscale("log")
-        _plain_numbers(ax.yaxis, ratio=len(tuned.results) > 1)
+        _plain_numbers(ax.yaxis, "ratio" if len(tuned.results) > 1 else tuned.unit)
     ax.set_xlabel("seconds")
     ax.set_xlim(left=0)
     ax.legend(frameon=False, fontsize=8)
@@ -97,8 +99,8 @@ def _best(steps: Sequence[Step], until: float) -> list[tuple[float, float]]:
 
 def _predicted(ax: Axes, tuned: Tuned) -> None:
     pairs = [(s.predicted, s.figure) for r in tuned.results for s in r.steps if s.predicted and s.figure]
-    ax.set_xlabel(f"predicted, {_unit(tuned.unit)}")
-    ax.set_ylabel(f"measured, {_unit(tuned.unit)}")
+    ax.set_xlabel(f"{_what(tuned.unit)}, predicted")
+    ax.set_ylabel(f"{_what(tuned.unit)}, measured")
     if not pairs:
         ax.text(0.5, 0.5, "nothing was predicted", ha="center", va="center", color=GREY, transform=ax.transAxes)
         ax.set_xticks([])
@@ -109,8 +111,8 @@ def _predicted(ax: Axes, tuned: Tuned) -> None:
     ax.plot(ends, ends, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
-    _plain_numbers(ax.xaxis)
-    _plain_numbers(ax.yaxis)
+    _plain_numbers(ax.xaxis, tuned.unit)
+    _plain_numbers(ax.yaxis, tuned.unit)
     same = rank_correlation(pairs)
     if same is not None and len(tuned.results) == 1:
         ax.set_title(f"rank correlation {same:.2f}", fontsize=9, loc="left")
@@ -139,7 +141,9 @@ def _buckets(ax: Axes, tuned: Tuned) -> None:
     ax.axvline(1.0, color=BAD, linewidth=0.8)
     for k, r in enumerate(tuned.results):
         said = f"x{r.gain:.2f}" if r.gain else "not measured"
-        ax.text(gains[k], k, f" {said}{f', {r.reached:.0%} of possible' if r.reached else ''}", va="center", fontsize=7)
+        ax.text(
+            gains[k], k, f" {said}{f', {share(r.reached)} of possible' if r.reached else ''}", va="center", fontsize=7
+        )
     ax.set_yticks(range(len(names)), names, fontsize=7)
     ax.invert_yaxis()
     ax.set_xlim(0, 1.2 * max(1.0, *gains))
@@ -155,18 +159,19 @@ def _columns(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
-def _unit(unit: str) -> str:
-    return "seconds" if unit == "s" else unit
+def _what(unit: str) -> str:
+    return {"s": "a call takes", "pJ": "energy"}.get(unit, unit)
 
 
-def _plain_numbers(axis: Any, ratio: bool = False) -> None:
+def _plain_numbers(axis: Any, unit: str) -> None:
     """Numbers as people write them on an axis that is logarithmic."""
-    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter, StrMethodFormatter
+    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
-    axis.set_major_locator(
-        LogLocator(subs=(1.0, 2.0, 5.0) if not ratio else (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0))
-    )
-    axis.set_major_formatter(StrMethodFormatter("{x:g}") if ratio else EngFormatter(sep=""))
+    ratio = unit == "ratio"
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(MaxNLocator(5) if low * 8 > high else LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
+    units = EngFormatter(unit="s") if unit == "s" else EngFormatter(sep="")
+    axis.set_major_formatter(StrMethodFormatter("{x:g}") if ratio else units)
     axis.set_minor_formatter(NullFormatter())
 
 

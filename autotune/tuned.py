@@ -259,7 +259,7 @@ class Tuned:
         """Draw the search: the best over time, predicted and measured figures, buckets. Needs Matplotlib (extra `tune`)."""
         from tilewright.autotune.picture import draw_search
 
-        draw_search(self, Path(path))
+        draw_search(replace(self), Path(path))
 
 
 ENDED = {
