@@ -25,8 +25,8 @@ Axes = tuple[tuple[Node, int], ...]
 _NEAR = 4  # elements apart, up to which lanes are loaded as whole vectors and shuffled
 _FAR = 512  # bytes
 _THROUGH = 12.0  # cycles of a value that is stored and loaded again
-_PUSHED = 3.0  # sums on the stack for each that finds no register
-_SPILL = 1.5  # times as long as to load it takes to keep one there
+_SPILL = 1.7  # times as long as to load it takes to keep a sum on the stack
+_COLLISION = 5.0  # cycles of a load that is taken to need an earlier store
 _GRID = 1 << 12  # elements whose places are looked at, at most
 
 
@@ -252,7 +252,7 @@ class Straight:
             if fixed:
                 self.chain = max(self.chain, updates * _depth(value, own) * (share > 0))
         elif own is not None:  # strides are not known when it is compiled: each update goes through memory
-            waits = updates * share * (_THROUGH * self._colliding(place, b, (*moving, *((over,) if over else ()))))
+            waits = updates * share * (_COLLISION * self._colliding(place, b, (*moving, *((over,) if over else ()))))
             self.stalls = max(self.stalls, waits)
             if fixed:
                 self.chain = max(self.chain, updates * share * (_THROUGH + _depth(value, own)))
@@ -295,11 +295,10 @@ class Straight:
         return most if most > 1 else 0
 
     def _spills(self) -> None:
-        """Sums that find no register are loaded and stored at each update, and push others out."""
+        """Sums that find no register are loaded and stored at each update."""
         extra = self.held + min(self.operands, 8.0) + 1 - self.core.registers.count
         if self.held and extra > 0:
-            n = min(_PUSHED * extra, self.held) * self.updates
-            self.stalls += _SPILL * n * self.width / self.core.loaded
+            self.stalls += _SPILL * min(extra, self.held) * self.updates * self.width / self.core.loaded
 
 
 def _depth(root: Node, leaf: Node) -> float:
