@@ -292,9 +292,12 @@ def _usable(p: Pipeline, entries: Sequence[Entry], mode: str, order: Order) -> t
     """The entries that calls can use, and the others with the reason."""
     used: list[Entry] = []
     left: list[Left] = []
+    known: dict[str, str | None] = {}  # of schedules that several buckets have
     for e in entries:
         unknown = [r.name for r in e.bucket.ranges if r.name not in p.sizes]
-        why = f"{p.name} has no size {unknown[0]}" if unknown else obstacle(p, e.schedule, mode, order)
+        if e.schedule.hash not in known:
+            known[e.schedule.hash] = obstacle(p, e.schedule, mode, order)
+        why = f"{p.name} has no size {unknown[0]}" if unknown else known[e.schedule.hash]
         if why is None:
             used.append(e)
         else:
