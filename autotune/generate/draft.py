@@ -69,6 +69,9 @@ class Draft:
     strips: dict[str, int] = field(default_factory=dict)  # loops over strips, and how many iterations each has
     alike: dict[str, str] = field(default_factory=dict)  # Funcs that are treated like another one, by name
     made: dict[str, Value] = field(default_factory=dict)  # choices so far
+    shapes: dict[str, tuple[str, int, int]] = field(
+        default_factory=dict
+    )  # of rows computed for others: tail, rows, lanes
     lines: set[str] = field(default_factory=set)  # Funcs of which a single row is computed at a time
     rules: Sequence[Rule] = ()  # of loops
     _regions: tuple[State, Builder] | None = None  # of the state that was asked about last

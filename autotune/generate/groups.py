@@ -203,7 +203,7 @@ class _Groups:
                 apply(s, "store_at", "", (name,), at=sites.get("tile", sites.get("strip", at)))
                 self.windows[name] = at.split(".")[0]
             elif kind == "column":
-                in_registers(d, name, (points[-1] or 1) % lanes_of(d.func(name).definitions[0], d.at.registers) == 0)
+                in_registers(d, name, points[-1] == lanes_of(d.func(name).definitions[0], d.at.registers))
             elif kind != "strip" and "strip" in sites and self._size(name) >= _KEPT:
                 apply(s, "hoist_storage", "", (name,), at=sites["strip"])
         except ScheduleError:
@@ -232,6 +232,8 @@ class _Groups:
             return False
         lanes = lanes_of(f.definitions[0], d.at.registers)
         *rows, last = (n or 0 for n in points)
+        if last != lanes and self._readers(name) != {head}:
+            return False  # how much is needed would depend on where a row ends
         return math.prod(rows) * -(-last // lanes) <= d.at.registers.count
 
     def _points(self, name: str, head: str) -> tuple[int | None, ...]:

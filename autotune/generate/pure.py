@@ -221,23 +221,65 @@ def rows(d: Draft, name: str, stage: Stage) -> None:
     """The loops of a pure Func that is computed in a loop of another one: vectors, some rows of them at once."""
     f, s, address = stage.definition, d.s, d.s.state.address(stage.key)
     d.written(d.stages(name)[0].key)
-    x, lanes = f.lhs[-1].attr, lanes_of(f, d.at.registers)
-    tail, together = d.tail(name), 1
-    most = max(1, _MOST // max(1, d.work(name)))
+    x = f.lhs[-1].attr
     u = f.lhs[-2] if len(f.lhs) > 1 else None
-    if u is not None and name not in d.lines and overlaps(f, u):
-        together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4), min(d.extent(f, u), most)))
-    vectors = d.number(f"{name}.vectors", _upto(VECTORS, min(-(-d.extent(f, f.lhs[-1]) // lanes), most // together)))
-    apply(s, "split", address, (x,), results=(x, f"{x}_v"), by=lanes * vectors, tail=tail)
+    twin = _twin(d, name)
+    tail, together, width = d.shapes[twin] if twin is not None else _row_shape(d, name, f)
+    d.shapes[name] = tail, together, width
+    apply(s, "split", address, (x,), results=(x, f"{x}_v"), by=width, tail=tail)
     if u is not None and together > 1:
         apply(s, "split", address, (u.attr,), results=(u.attr, f"{u.attr}_t"), by=together)
         apply(s, "reorder", address, (u.attr, x, f"{u.attr}_t", f"{x}_v"))
         apply(s, "unroll", address, (f"{u.attr}_t",))
     apply(s, "vectorize", address, (f"{x}_v",))
+    if twin is not None:
+        with suppress(ScheduleError):
+            apply(s, "compute_with", address, (), at=f"{d.s.state.address(d.stages(twin)[0].key)}.{x}")
+        return
     target = _written_along(d, name, f)
     if target is not None and d.flag(f"{name}.prefetch"):
         with suppress(ScheduleError):
             apply(s, "prefetch", "", (target,), at=f"{address}.{x}", offset=0)
+
+
+def _row_shape(d: Draft, name: str, f: Definition) -> tuple[str, int, int]:
+    """How rows end, how many are computed at once, and the lanes of a vector."""
+    tail, together, lanes = d.tail(name), 1, lanes_of(f, d.at.registers)
+    most = max(1, _MOST // max(1, d.work(name)))
+    u = f.lhs[-2] if len(f.lhs) > 1 else None
+    if u is not None and name not in d.lines and overlaps(f, u):
+        together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4), min(d.extent(f, u), most)))
+    vectors = _upto(VECTORS, min(-(-d.extent(f, f.lhs[-1]) // lanes), most // together))
+    return tail, together, lanes * d.number(f"{name}.vectors", vectors)
+
+
+def _twin(d: Draft, name: str) -> str | None:
+    """Another Func, written before, whose loops it shares: at the same place, with the same variables, and neither needs
+    the other one."""
+    state, f = d.s.state, d.func(name)
+    here = (state.funcs[name].compute, state.funcs[name].stored)
+    for other in d.shapes:
+        g = state.funcs[other]
+        if (g.compute, g.stored) != here or [v.attr for v in g.func.args] != [v.attr for v in f.args]:
+            continue
+        if name in _all_producers(d, other) or other in _all_producers(d, name):
+            continue
+        if (
+            f.dtypes == g.func.dtypes
+            and state.stages_of(other)[0].fused_with is None
+            and d.flag(f"{name}.with_{other}")
+        ):
+            return other
+    return None
+
+
+def _all_producers(d: Draft, name: str) -> set[str]:
+    found, todo = set[str](), [name]
+    while todo:
+        more = [n for n in d.s.state.producers(todo.pop()) if n not in found]
+        found.update(more)
+        todo += more
+    return found
 
 
 def _written_along(d: Draft, name: str, f: Definition) -> str | None:
@@ -252,7 +294,7 @@ def _written_along(d: Draft, name: str, f: Definition) -> str | None:
 
 def in_registers(d: Draft, name: str, whole: bool) -> None:
     """The loops of a pure Func that is computed in registers: all unrolled, vectors along the last axis. `whole`: what is
-    needed of a row are whole vectors."""
+    needed of a row is a single vector."""
     f, s, address = d.stages(name)[0].definition, d.s, d.s.state.address(d.stages(name)[0].key)
     d.written(d.stages(name)[0].key)
     apply(s, "store_in", "", (name,), **{"in": "reg"})
