@@ -43,8 +43,10 @@ class Case:
 def products(s: Schedule, choose: Choose) -> None:
     """A product in a tile of registers: what is packed, in which order, in blocks of which depth."""
     rows = choose("rows", (8, 4, 6, 12))
+    assert isinstance(rows, int)
     vectors = choose("vectors", tuple(v for v in (2, 1, 3) if rows * v <= 28))
     depth = choose("depth", (256, 64, 1024))
+    assert isinstance(vectors, int)
     pack_a = choose("pack A", (False, True))
     pack_b = choose("pack B", (True, False))
     across = choose("order", ("columns first", "rows first")) == "columns first"

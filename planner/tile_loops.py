@@ -66,7 +66,7 @@ def _on_array(s: Schedule, key: Key, pure: list[str], sizes: dict[str, int], arr
     """Points of a tile lie along the axes of an array of elements, the last axis of the tile along the last of these; each
     element runs reductions by itself."""
     address = s.state.address(key)
-    pairs = [(v, axis, n) for v, (axis, n) in zip(reversed(pure), reversed(array.items()), strict=False) if n > 1]
+    pairs = [(v, axis, n) for v, (axis, n) in zip(reversed(pure), reversed([*array.items()]), strict=False) if n > 1]
     for v, _, n in pairs:
         s[address].split(v, f"{v}_o", f"{v}_e", min(n, sizes[v]))
     loops = s.state.stages[key].loops
@@ -125,8 +125,8 @@ def _reduction(
     others = [x for x in inside if x != v]
     rows = max(others, key=lambda x: (sizes[x] >= 4, others.index(x))) if others else None
     fitting = _fitting(sizes[v], sizes[rows] if rows is not None else 1, lanes, width, machine)
-    taken = pick(f"{address}.registers", [(x.rows, x.vectors) for x in fitting]) if fitting else (1, 1)
-    t = _Shape(*taken, lanes)
+    height, vectors = pick(f"{address}.registers", [(x.rows, x.vectors) for x in fitting]) if fitting else (1, 1)
+    t = _Shape(height, vectors, lanes)
     cores = machine.compute.cores
     if rows is None:  # rather something for every core than much for one
         t = _Shape(1, max(1, min(t.vectors, sizes[v] // (lanes * cores))), lanes)

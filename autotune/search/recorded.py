@@ -50,6 +50,12 @@ class Table:
         return RecordedSpace(self)
 
     @cached_property
+    def pipeline(self) -> Pipeline:
+        from tilewright.lang.text import parse_kernel
+
+        return parse_kernel(self.kernel)
+
+    @cached_property
     def best(self) -> float:
         """The least cost of all."""
         return min((r.cost for r in self.rows if r.cost is not None), default=math.inf)
@@ -118,7 +124,7 @@ class _Node:
     row: Row
     name: str = ""
     choices: tuple[Value, ...] = ()
-    next: dict[Value, _Node] = field(default_factory=dict)
+    next: dict[tuple[type, Value], _Node] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,11 +138,9 @@ class RecordedSpace:
     def name(self) -> str:
         return f"recorded: {self.pipeline.name}"
 
-    @cached_property
+    @property
     def pipeline(self) -> Pipeline:
-        from tilewright.lang.text import parse_kernel
-
-        return parse_kernel(self.table.kernel)
+        return self.table.pipeline
 
     @cached_property
     def _root(self) -> _Node:
@@ -147,7 +151,7 @@ class RecordedSpace:
             at = root
             for d in r.trace:
                 at.name, at.choices = d.name, d.choices
-                at = at.next.setdefault((type(d.value), d.value), _Node(r))  # type: ignore[arg-type]
+                at = at.next.setdefault((type(d.value), d.value), _Node(r))
         return root
 
     def build(self, choose: Choose) -> Schedule:
@@ -156,7 +160,7 @@ class RecordedSpace:
             value = choose(at.name, at.choices)
             if (type(value), value) not in at.next:
                 raise Dead
-            at = at.next[(type(value), value)]  # type: ignore[index]
+            at = at.next[(type(value), value)]
         return Schedule.recorded(self.pipeline, (), at.row.hash)
 
 

@@ -132,7 +132,7 @@ def test_a_search_beats_the_hand_made_product(seed):
     """At the size of docs/snitch.md, without the planner's help."""
     sizes = {"M": 256, "N": 256, "K": 256}
     search = strategy("evolution", space("matmul", **sizes), seed, lambda points: [cycles(p, sizes) for p in points])
-    for _ in range(25):
+    for _ in range(10):
         for p in search.ask(4):
             search.tell(p, cycles(p, sizes))
     assert search.ranked[0][0] <= 1_063_168
