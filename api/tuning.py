@@ -25,7 +25,7 @@ from tilewright.codegen.runtime.processors import default_threads
 from tilewright.hw import Machine, load_machine
 from tilewright.hw.machine import machine_text
 from tilewright.kernels import Kernel, check_mode
-from tilewright.lang.errors import ArgumentError, user_location
+from tilewright.lang.errors import user_location
 from tilewright.lang.nested import flat_named
 from tilewright.lang.pipeline import Pipeline
 
@@ -82,8 +82,8 @@ def tune(
     The schedule is never worse than the default one: it is that where nothing is faster beyond noise, or nothing could be
     measured. An interruption (Ctrl-C) gives the best so far.
 
-    Raises ArgumentError for what is no kernel and for wrong sizes, TuneError for options that make no sense and where
-    nothing can be measured at all, and MachineError for an unknown machine.
+    Raises TuneError for what is no kernel, for options that make no sense and where nothing can be measured at all,
+    ArgumentError for wrong sizes, and MachineError for an unknown machine.
     """
     kernels = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
     several: list[Any] = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
@@ -122,7 +122,7 @@ def _subject(kernel: Any, mode: str | None, dtypes: Any, statics: Mapping[str, A
         problem, legal = "a pipeline has its types and static values already", "leave out dtypes and statics"
     elif isinstance(kernel, pipelines.Pipeline):
         problem, legal = "this pipeline has no outputs yet", "what it gives: p.returns(out)"
-    raise ArgumentError(f"tune: {problem}", code="argument.tune", where=user_location(), hint=legal)
+    raise TuneError(problem, code="tune.kernel", where=user_location(), hint=legal)
 
 
 def _objective(objective: str | None, machine: Machine | str | None) -> tuple[str, Machine | None]:

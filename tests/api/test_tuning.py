@@ -98,8 +98,8 @@ def test_figures_and_notebooks():
 
 
 @pytest.mark.parametrize(("options", "code"), [
-    ({"kernel": "double"}, "argument.tune"),
-    ({"kernel": double.pipeline(), "dtypes": {"T": tw.f32}}, "argument.tune"),
+    ({"kernel": "double"}, "tune.kernel"),
+    ({"kernel": double.pipeline(), "dtypes": {"T": tw.f32}}, "tune.kernel"),
     ({"sizes": {"M": (64, 1), "N": 4}}, "tune.sizes"),
     ({"sizes": {"M": 64}}, "argument.size-undetermined"),
     ({"kernel": [double, triple]}, "tune.sizes"),
