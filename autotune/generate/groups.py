@@ -148,8 +148,11 @@ class _Groups:
         """Leave out that what is computed in loops was at the root before."""
         s = self.d.s
         first, placed = s.directives[at : at + n], s.directives[at + n :]
-        moved = {x.operands[0] for x in placed if x.kind == "compute_at"}
-        first = tuple(x for x in first if x.operands[0] not in moved)
+        moved: dict[str, bool] = {}
+        for x in placed:
+            for name in {*x.operands, x.stage.split(".")[0]}:
+                moved.setdefault(name, x.kind == "compute_at")
+        first = tuple(x for x in first if not moved.get(x.operands[0]))
         made = Schedule(s.pipeline, s.machine)
         with made.together():
             for x in (*s.directives[:at], *first, *placed):
