@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
-from tilewright.autotune.space import Point, Space, Trace, Value, draw, usual
+from tilewright.autotune.space import Point, Space, Value, draw, usual
 
 Predict = Callable[[Sequence[Point]], Sequence[float | None]]
 Pick = Callable[[Sequence[int]], int]
@@ -54,22 +54,6 @@ class Tree:
         self._close(path)
         return p
 
-    def note(self, trace: Trace) -> None:
-        """A point was drawn elsewhere."""
-        path: list[tuple[_Node, int]] = []
-        at = self._root
-        for d in trace:
-            if len(d.choices) > 1:
-                k = d.choices.index(d.value)
-                if k not in _open(at, len(d.choices)):
-                    return
-                path.append((at, k))
-                at = at.next.setdefault(k, _Node())
-        if (
-            path and not at.next
-        ):  # else it is no point of this space: a schedule that was written elsewhere has no trace
-            self._close(path)
-
     def _close(self, path: Sequence[tuple[_Node, int]]) -> None:
         for node, k in reversed(path):
             assert node.open is not None
@@ -106,6 +90,7 @@ class Search:
         self.ended = ""
         self.told: dict[str, tuple[Point, float | None]] = {}
         self._seen: set[str] = set()  # asked for, told, in the pool, or not feasible
+        self._drawn: set[str] = set()  # from the tree
         self._pool: list[tuple[float, int, Point]] = []  # by prediction
         self._number = 0
         default = draw(space, usual)
@@ -146,7 +131,6 @@ class Search:
         if p.hash in self._seen:
             return False
         self._seen.add(p.hash)
-        self.tree.note(p.trace)
         return True
 
     def is_new(self, p: Point | None) -> bool:
@@ -157,8 +141,12 @@ class Search:
         while tries > 0 and not self.tree.closed:
             p = self.tree.draw(pick or self.rng.choice)
             if p is not None and self.take(p):
+                self._drawn.add(p.hash)
                 return p
-            tries -= 1
+            if p is not None and p.hash not in self._drawn:  # asked for or told without the tree: that happens once
+                self._drawn.add(p.hash)
+            else:
+                tries -= 1
         self.ended = "every schedule of the space was asked for" if self.tree.closed else (
             f"no other schedule was found in {TRIES:,} tries"
         )  # fmt: skip

@@ -15,7 +15,8 @@ from tilewright.autotune.errors import TuneError
 from tilewright.autotune.knobs import FunctionSpace
 from tilewright.autotune.search import STRATEGIES, strategy
 from tilewright.autotune.search.recorded import RecordedSpace, Row, Table, reached, read_table
-from tilewright.autotune.space import Dead, Decision, draw, points, usual
+from tilewright.autotune.space import Dead, Decision, Point, draw, points, usual
+from tilewright.schedule.schedule import Schedule
 
 FAST = tuple(n for n in STRATEGIES if n != "optuna")
 CHOICES = (("rows", (8, 4, 16)), ("pack", (True, False)), ("order", (("i", "j"), ("j", "i"))), ("depth", (64, 16, 256)))
@@ -111,6 +112,16 @@ def test_what_was_measured_elsewhere_is_not_asked_for(name):
     assert len(found) == len(t.rows) - len(known)
     assert not {p.hash for p in found} & {p.hash for p in known}
     assert search.ranked[0][0] == t.best and len(search.ranked) == len(t.rows)
+
+
+def test_points_of_elsewhere_take_nothing_from_a_space():
+    """A schedule that was written by hand has no trace, one of an older space another one."""
+    t = table()
+    search = strategy("random", t.space)
+    first = next(iter(points(t.space)))
+    search.tell(Point((), Schedule.recorded(t.space.pipeline, (), "by hand")), 1.0)
+    search.tell(Point(first.trace[:1], Schedule.recorded(t.space.pipeline, (), "older")), 1.0)
+    assert {p.hash for p in asked(search, t)} == {r.hash for r in t.rows}
 
 
 def test_costs_that_are_no_numbers_are_failures():
