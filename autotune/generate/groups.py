@@ -88,7 +88,7 @@ class _Groups:
         if len(pure) + len(cheap) > FEW:
             most = d.choose("groups.inline", _INLINE)
             for n in (*pure, *cheap) if most != "usual" else ():
-                inline = most != "none" and cost(d.func(n), costs) <= int(most)
+                inline = most != "none" and cost(d.func(n), costs) <= int(str(most))
                 stored = stored - {n} if inline else stored | {n}
         else:
             for n in (*pure, *cheap):
@@ -206,7 +206,7 @@ class _Groups:
                 apply(s, "store_at", "", (name,), at=sites.get("tile", sites.get("strip", at)))
                 self.windows[name] = at.split(".")[0]
             elif kind == "column":
-                in_registers(d, name, points[-1] == lanes_of(d.func(name).definitions[0], d.at.registers))
+                in_registers(d, name, points[-1:] == (lanes_of(d.func(name).definitions[0], d.at.registers),))
             elif kind != "strip" and "strip" in sites and self._size(name) >= _KEPT:
                 apply(s, "hoist_storage", "", (name,), at=sites["strip"])
         except ScheduleError:

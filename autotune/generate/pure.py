@@ -244,12 +244,12 @@ def rows(d: Draft, name: str, stage: Stage) -> None:
 
 def _row_shape(d: Draft, name: str, f: Definition) -> tuple[str, int, int]:
     """How rows end, how many are computed at once, and the lanes of a vector."""
-    tail, together, lanes = d.tail(name), 1, lanes_of(f, d.at.registers)
+    tail, together, lanes, n = d.tail(name), 1, lanes_of(f, d.at.registers), d.extent(f, f.lhs[-1])
     most = max(1, _MOST // max(1, d.work(name)))
     u = f.lhs[-2] if len(f.lhs) > 1 else None
     if u is not None and name not in d.lines and overlaps(f, u):
         together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4), min(d.extent(f, u), most)))
-    vectors = _upto(VECTORS, min(-(-d.extent(f, f.lhs[-1]) // lanes), most // together))
+    vectors = _upto(VECTORS, min(-(-n // lanes), most // together))
     return tail, together, lanes * d.number(f"{name}.vectors", vectors)
 
 
@@ -297,7 +297,7 @@ def in_registers(d: Draft, name: str, whole: bool) -> None:
     needed of a row is a single vector."""
     f, s, address = d.stages(name)[0].definition, d.s, d.s.state.address(d.stages(name)[0].key)
     d.written(d.stages(name)[0].key)
-    apply(s, "store_in", "", (name,), **{"in": "reg"})
+    s.store_in(name, "reg")
     x, lanes = f.lhs[-1].attr, lanes_of(f, d.at.registers)
     for v in f.pure_vars[:-1]:
         apply(s, "unroll", address, (v.attr,))
