@@ -76,7 +76,9 @@ def _difference(a: Entry | None, b: Entry | None) -> Difference | None:
     status = "added" if a is None else "removed" if b is None else "changed" if lines else "measured"
     if status == "measured" and old == new:
         status = "for another version"
-    return Difference(one.kernel, one.bucket, status, lines, old.partition(";")[0], new.partition(";")[0], _ratio(a, b))
+    if old.partition(";")[0] != new.partition(";")[0]:  # else the rest is what differs
+        old, new = old.partition(";")[0], new.partition(";")[0]
+    return Difference(one.kernel, one.bucket, status, lines, old, new, _ratio(a, b))
 
 
 def _directives(e: Entry | None) -> list[str]:

@@ -246,7 +246,7 @@ def measured_of(r: Record, origin: str = "") -> Measured | None:
     """What a record says, as files have it."""
     if r.figure is None:
         return None
-    return Measured(r.figure, r.unit, r.sizes, r.median, r.spread, r.cache, r.when[:10], origin)
+    return Measured(r.figure, r.unit, r.sizes, r.median, r.spread or None, r.cache, r.when[:10], origin)
 
 
 def frozen(entries: Iterable[Entry], remarks: Sequence[str] = (), kernels: Sequence[Pipeline] = ()) -> Frozen:

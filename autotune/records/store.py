@@ -27,6 +27,7 @@ from tilewright.lang.errors import user_frame
 
 VARIABLE = "TILEWRIGHT_RECORDS"
 _T = TypeVar("_T")
+_INSPECTED = 1 << 26  # bytes of files that are looked through before they are written to
 _PATIENCE = 20  # tries to open a file that others are just making
 _FILTERS = ("kernel", "algorithm", "family", "mode", "bucket", "objective", "machine", "threads", "code")
 
@@ -61,6 +62,7 @@ class Store:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._disk: sqlite3.Connection | None = None
+        self._inspected = False
         self._inode: tuple[int, int] | None = None
         self._spare: sqlite3.Connection | None = None  # rows that are not on disk
         if path is None:
@@ -79,7 +81,7 @@ class Store:
             self._disk.close()
             self._disk = None
         if self._disk is None:
-            self._disk, self._inode = self._open(), _inode(self.path)
+            self._disk, self._inode, self._inspected = self._open(), _inode(self.path), False
         return self._disk
 
     def _open(self) -> sqlite3.Connection:
@@ -153,7 +155,8 @@ class Store:
         except sqlite3.Error:
             return False
         try:
-            return db.execute("PRAGMA quick_check").fetchone()[0] == "ok"
+            database.inspect(db)
+            return True
         except sqlite3.Error:
             return False
         finally:
@@ -171,6 +174,10 @@ class Store:
 
             def run() -> int:
                 db = self._connection()
+                if not self._inspected:  # what is written on damaged pages may be lost
+                    if os.path.getsize(self.path or "") <= _INSPECTED:
+                        database.inspect(db)
+                    self._inspected = True
                 # who had to wait in vain does not wait so long again
                 db.execute(f"PRAGMA busy_timeout = {100 if waiting else int(database.BUSY * 1000)}")
                 return database.insert(db, [*waiting, *given])

@@ -330,6 +330,28 @@ def test_a_file_of_junk_is_set_aside(tmp_path: Path, junk: bytes) -> None:
         assert numbers(again) == {1} and not again.problems
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_bytes_are_changed_records_go_on(tmp_path: Path, seed: int) -> None:
+    path, rng = tmp_path / "r.db", random.Random(seed)
+    written(path, 30)
+    content = bytearray(path.read_bytes())
+    for _ in range(rng.choice([1, 5, 40])):
+        content[rng.randrange(200 if seed % 3 == 0 else len(content))] = rng.randrange(256)
+    path.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecordsWarning)
+        try:
+            mine = Records(path)
+        except RecordError as e:
+            assert e.code == "records.newer", "a version that can't be told from a later one"
+            return
+        assert numbers(mine) <= set(range(30))
+        assert mine.add(one(99)) == 1 and mine.best(at("M=9")) is None
+        mine.close()
+        with Records(path) as again:
+            assert 99 in numbers(again)
+
+
 def test_a_file_that_was_cut_off_keeps_what_is_left(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     size = written(path)
