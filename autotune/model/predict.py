@@ -26,7 +26,8 @@ from tilewright.schedule.schedule import Schedule
 
 # What loops become afterwards (parts without conditions, edges) changes what a compiler makes of them, not what they do.
 _PASSES = tuple(x for x in PASSES if x[0] in ("nest", "flatten", "sizes", "single", "functions"))
-_OVERLAP = 0.3  # of the time that data take to come, beside computing
+_SHOWN = 0.1  # of the time that data take to come, where computing takes as long
+_BEYOND = 0.2  # of what they take longer than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ class Model:
             root = None
         if root is not None:
             parts |= {n: c / computing.speedup for n, c in moving(root, self._caches).items()}
-        cycles = parts["computing"] + _OVERLAP * (sum(parts.values()) - parts["computing"])
+        come = sum(parts.values()) - parts["computing"]
+        cycles = parts["computing"] + _SHOWN * come + _BEYOND * max(0.0, come - parts["computing"])
         return Prediction(cycles / (self._host.clock_ghz * 1e9), "", parts)
 
     # Simulated machines -----------------------------------------------------------------------------------------------
