@@ -12,7 +12,7 @@ from functools import cached_property
 from tilewright.codegen.accounts.account import of_skeleton
 from tilewright.codegen.accounts.prepared import Prepared
 from tilewright.codegen.lower import Lowered, as_written, lower
-from tilewright.hw import Account, Machine
+from tilewright.hw import Account, Machine, SimulationError
 from tilewright.lang import ir
 from tilewright.lang.func import Definition
 from tilewright.lang.symbols import Domain
@@ -44,6 +44,18 @@ def most(schedule: Schedule, machine: Machine, sizes: Mapping[str, int]) -> Acco
     return found if state is schedule.state else replace(found, notes=(*found.notes, NOTE))
 
 
+def at_most(prepared: Prepared, env: Mapping[str, int], time: bool = True) -> Account:
+    """The account of what is prepared; where data decide what runs, of the most that may. Raises as `most`."""
+    try:
+        return of_skeleton(prepared, env, time=time)
+    except SimulationError:
+        state = unconditional(prepared.state)
+        if state is prepared.state:
+            raise
+    found = of_skeleton(replace(prepared, state=state, _encoded={}, _points={}), env, time=time)
+    return replace(found, notes=(*found.notes, NOTE))
+
+
 def unconditional(state: State) -> State:
     """The same without conditions that read data."""
     for stage in state.stages.values():
@@ -64,4 +76,4 @@ def _without(d: Definition) -> Definition:
     return Definition(d.func, d.number, tuple(roots[:a]), tuple(roots[a:b]), made, d.location)
 
 
-__all__ = ["NOTE", "most", "unconditional"]
+__all__ = ["NOTE", "at_most", "most", "unconditional"]

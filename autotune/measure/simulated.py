@@ -6,15 +6,18 @@ from tilewright.autotune.measure.bench import Bench, Refused, refused
 
 
 def figure(bench: Bench, text: str) -> float:
-    """Cycles, bytes read from and written to the main memory, or picojoules, by the task's objective. Raises Refused."""
-    from tilewright.codegen.accounts.account import of_skeleton
+    """Cycles, bytes read from and written to the main memory, or picojoules, by the task's objective.
+
+    Where data say what runs (what a single pass repairs), it is what the most takes. Raises Refused.
+    """
     from tilewright.codegen.accounts.prepared import prepare
+    from tilewright.planner.worst import at_most
 
     task = bench.task
     schedule = bench.schedule(text)
     with refused():
         prepared = prepare(bench.p, schedule, schedule.machine, task.mode)
-        found = of_skeleton(prepared, task.sizes, time=task.objective == "cycles")
+        found = at_most(prepared, task.sizes, time=task.objective == "cycles")
     if task.objective == "bytes":
         main = prepared.machine.memories[0].name
         rows = [row for row in found.traffic if row.memory == main]

@@ -129,11 +129,11 @@ class Model:
 
     def _figure(self, schedule: Schedule) -> Prediction:
         """The figure itself: an account takes less time than a compilation."""
-        from tilewright.codegen.accounts.account import of_skeleton
         from tilewright.codegen.accounts.prepared import prepare
+        from tilewright.planner.worst import at_most
 
         prepared = prepare(self.pipeline, schedule, self.machine, self.mode)
-        found = of_skeleton(prepared, self.sizes, time=self.objective == "cycles")
+        found = at_most(prepared, self.sizes, time=self.objective == "cycles")
         if self.objective == "cycles":
             return Prediction(None, found.untimed) if found.time is None else Prediction(float(found.time.cycles))
         if self.objective == "energy":

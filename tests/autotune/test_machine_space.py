@@ -11,11 +11,13 @@ import pytest
 import tilewright as tw
 from examples.snitch_matmul import expert, snitch_matmul
 from tilewright.autotune.generate import GeneratedSpace
+from tilewright.autotune.model.predict import Model
 from tilewright.autotune.search import strategy
 from tilewright.autotune.space import at_random, by_name, draw, usual
 from tilewright.codegen.accounts.prepared import registers_of
 from tilewright.hw import CapacityError, load_machine
 from tilewright.hw.machine import machine_text
+from tilewright.planner.worst import most
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
 from tilewright.testing import assert_bitwise
@@ -159,6 +161,15 @@ def test_choices_keep_to_what_fits():
 def test_at_random_the_form_is_a_choice():
     found = {draw(space("smooth"), at_random(random.Random(k))).values["form"] for k in range(8)}  # type: ignore[union-attr]
     assert found <= {"usual", "tiles", "planned"} and "tiles" in found
+
+
+def test_what_a_single_pass_repairs_counts_as_the_most_that_it_may_be():
+    kernel, sizes = CASES["softmax"]
+    p = draw(space("softmax"), by_name({"form": "tiles", "one pass": True, "tile blocks": 16}))
+    assert p is not None and "online" in str(p.schedule)
+    found = Model(kernel.pipeline(), sizes, "snitch-cluster", objective="cycles").predict(p.schedule)
+    assert found.cost is not None and math.isfinite(found.cost)
+    assert found.cost == most(p.schedule, load_machine("snitch-cluster"), sizes).time.cycles
 
 
 def test_points_of_a_tile_may_lie_on_an_array_of_elements():
