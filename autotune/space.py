@@ -76,7 +76,7 @@ def draw(space: Space, choose: Choose) -> Point | None:
         among = tuple(choices)
         if not among:
             raise Dead
-        value = choose(name, among) if len(among) > 1 else among[0]
+        value = among[0] if len(among) == 1 else choose(name, among)
         trace.append(Decision(name, among, value))
         return value
 

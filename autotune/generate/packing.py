@@ -175,8 +175,10 @@ def _pack(draft: Draft, x: Operand, at: str, width: int, shared: bool, group: in
         apply(s, "vectorize", copy, (tile[1],))
         loops = [*outer, f"{a}_o"]
     if shared and loops:
-        chunk = _TASK if x.straight else 1
-        apply(s, "parallel", copy, (loops[0],), **({"by": chunk} if chunk > 1 else {}))
+        if x.straight:
+            apply(s, "parallel", copy, (loops[0],), by=_TASK)
+        else:
+            apply(s, "parallel", copy, (loops[0],))
 
 
 def _grouped(draft: Draft, copy: str, x: Operand, width: int, shared: bool, group: int) -> None:
