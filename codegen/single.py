@@ -112,17 +112,40 @@ def _values(roots: tuple[Node, ...], env: Mapping[Node, Node], around: Mapping[N
 
 
 def _quotients(roots: tuple[Node, ...], around: Mapping[Node, Interval]) -> dict[Node, Node]:
-    """Quotients that are the same in every iteration of the constant loops around, and the remainders of such."""
+    """Quotients that are the same in every iteration of the constant loops around or of some of them, and the remainders
+    of such."""
     found: dict[Node, Node] = {}
     for n in ir.postorder(roots):
         if n.op in ("floordiv", "mod") and n.dtype is index and n.args[1].op == "const" and n.args[1].attr > 0:
             r, divisor = bounds(n.args[0], around), n.args[1].attr
             if r.lo is None or r.hi is None or not r.lo.op == r.hi.op == "const":
+                if (parted := _of_groups(n, around)) is not None:
+                    found[n] = parted
                 continue
             k = r.lo.attr // divisor
             if r.hi.attr // divisor == k:
                 found[n] = ir.integer(k) if n.op == "floordiv" else simplify.sub(n.args[0], ir.integer(k * divisor))
     return found
+
+
+def _of_groups(n: Node, around: Mapping[Node, Interval]) -> Node | None:
+    """`(g*x + y) // (g*m)` where y stays in one group of g in all constant loops around is a quotient of x alone, and the
+    remainder moves with y: lanes that fill whole groups lie side by side."""
+    a, divisor = n.args[0], n.args[1].attr
+    coefs, constant = simplify.linear(a)
+    g = math.gcd(divisor, *(k for k in coefs.values() if abs(k) > 1))
+    within = {t: k for t, k in coefs.items() if k % g}
+    if g < 2 or not within or len(within) == len(coefs):
+        return None
+    r = bounds(simplify.from_linear(within, constant), around)
+    if r.lo is None or r.hi is None or not r.lo.op == r.hi.op == "const" or r.lo.attr // g != r.hi.attr // g:
+        return None
+    group = r.lo.attr // g
+    x, m = simplify.from_linear({t: k // g for t, k in coefs.items() if k % g == 0}, group), ir.integer(divisor // g)
+    if n.op == "floordiv":
+        return simplify.floordiv(x, m)
+    inside = simplify.from_linear(within, constant - group * g)
+    return simplify.add(simplify.mul(simplify.mod(x, m), ir.integer(g)), inside)
 
 
 def at_most_once(start: Node, stop: Node) -> bool:

@@ -14,6 +14,7 @@ from tilewright.codegen.single import unwrap
 from tilewright.lang import ir, simplify
 from tilewright.lang.ir import integer
 from tilewright.lang.types import i64
+from tilewright.lang.values import index_value
 
 OUT = argument("out", i64, 0)
 M, K = tw.sizes("M K")
@@ -119,3 +120,24 @@ def test_a_condition_that_cuts_a_group_stays(last):
     inside = simplify.compare("lt", at, simplify.add(simplify.mul(N, integer(4)), integer(last)))
     out = text(loop(I, N, loop(J, 4, L.If(inside, put(OUT, at, ir.node("cast", i64, (J,)))), L.UNROLL)))
     assert f"if i * 4 + j < N * 4 + {last}" in out
+
+
+@pytest.mark.parametrize(
+    ("divisor", "group", "shift"), [(48, 16, 0), (48, 16, 32), (32, 32, -64), (24, 8, 8), (6, 2, 1)]
+)
+def test_quotients_of_whole_groups_are_those_of_the_group(divisor, group, shift):
+    """Lanes of a vector that fill whole groups go where the group does, beside each other."""
+    lanes = max(1, group - shift % group)
+    at = simplify.add(simplify.add(simplify.mul(I, integer(group)), J), integer(shift))
+    d = integer(divisor)
+    place = simplify.add(simplify.mul(simplify.floordiv(at, d), integer(1000)), simplify.mod(at, d))
+    body = unwrap(loop(I, N, loop(J, integer(lanes), put(OUT, place, ir.node("cast", i64, (J,))), L.VECTORIZE)))
+    (store,) = (s for s in L.walk(body) if isinstance(s, L.Store))
+    ((_, found),) = store.targets
+    coefs, _ = simplify.linear(found)
+    assert coefs[J] == 1
+    assert all(J not in ir.variables(t) for t in coefs if t is not J)
+    for i in range(7):
+        for j in range(lanes):
+            env = {I: i, J: j}
+            assert index_value(found, env) == index_value(place, env)
