@@ -8,8 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """A compiled kernel (by its name), a `plan` of one, or a part of the `runtime`: `kind` says which, and is None where
-    the file is damaged. `mode` is the numeric mode of a kernel."""
+    """A compiled kernel (by its name), a `plan` of one, a part of the `runtime`, or that a schedule was `checked`: `kind`
+    says which, and is None where the file is damaged. `mode` is the numeric mode of a kernel."""
 
     key: str
     kind: str | None

@@ -10,9 +10,9 @@ from typing import Any
 from tilewright.autotune.buckets import Axis, Bucket
 from tilewright.autotune.errors import RecordError
 from tilewright.autotune.frozen.file import Entry, Frozen
+from tilewright.autotune.records.whole import check_whole
 from tilewright.lang.errors import TilewrightError
 from tilewright.lang.pipeline import Pipeline
-from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
 
 MOST_CELLS = 200_000  # of the grid in which gaps are looked for
@@ -109,7 +109,7 @@ def legal(e: Entry, p: Pipeline, mode: str = "contract") -> Schedule:
         raise RecordError(f"{p.name} has no size {unknown[0]}", code="records.bucket", where=e.place,
                           hint=f"its sizes: {', '.join(p.sizes) or 'none'}")  # fmt: skip
     made = e.schedule(p, stale=True)
-    complete(made, mode).check()
+    check_whole(made, mode)
     return made
 
 

@@ -20,6 +20,7 @@ from tilewright.autotune.fingerprint import Fingerprint, similar
 from tilewright.autotune.records.database import Damaged
 from tilewright.autotune.records.record import Key, Record, layouts_of
 from tilewright.autotune.records.store import Store
+from tilewright.autotune.records.whole import check_whole
 from tilewright.lang.errors import TilewrightError
 from tilewright.lang.pipeline import Pipeline
 from tilewright.schedule.schedule import Schedule, replay
@@ -78,6 +79,7 @@ class Question:
     cache: str = "hot"
     machine: Machine | None = None
     accept: Accept | None = None
+    whole: bool = True  # whether what needs the whole schedule is checked
 
 
 def answers(store: Store, q: Question) -> Iterator[Found | Rejected]:
@@ -99,7 +101,6 @@ def _of_key(
 ) -> Iterator[Found | Rejected]:
     condition = "k.digest = ? AND m.status = 'ok' AND m.cache = ?"
     other = "cold" if q.cache == "hot" else "hot"
-    deep = (key.algorithm, key.code) != (q.key.algorithm, q.key.code)  # else it was compiled as it stands
     for cache, more in ((q.cache, ()), (other, (f"measured with {other} caches",))):
         seen: set[str] = set()
         for r in store.select(condition, (key.digest, cache), ROWS):
@@ -109,7 +110,7 @@ def _of_key(
             if r.configuration in seen or len(seen) == DEPTH:
                 continue
             seen.add(r.configuration)
-            made = schedule_of(r, q.pipeline, q.machine, q.accept, deep)
+            made = schedule_of(r, q.pipeline, q.machine, q.accept, q.whole)
             if isinstance(made, str):
                 yield Rejected(key, r, made)
             else:
@@ -125,19 +126,20 @@ def _count(store: Store, key: Key, status: str | None = None) -> int:
 
 
 def schedule_of(
-    r: Record, p: Pipeline, machine: Machine | None = None, accept: Accept | None = None, deep: bool = True
+    r: Record, p: Pipeline, machine: Machine | None = None, accept: Accept | None = None, whole: bool = True
 ) -> Schedule | str:
     """The schedule of a record, every directive checked as if written by hand; or why it can't be used.
 
-    With `deep` also what needs the whole schedule is checked (tens of milliseconds).
+    Unless `whole` is False also what needs the whole schedule is checked: that takes tens of milliseconds, once for this
+    code generator (the cache of kernels remembers it).
     """
     try:
         read = parse_schedules(r.schedule, "the record")
         if len(read) != 1:
             return f"its text says {len(read)} schedules"
         made = replay(replace(read[0], kernel=p.name, hash=None), p, machine)
-        if deep:
-            made.check()
+        if whole:
+            check_whole(made)
     except TilewrightError as e:
         return f"not legal: {e.message}"
     given = layouts_of(made)

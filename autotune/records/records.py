@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -150,12 +151,14 @@ class Records:
     def find(self, kernel: Any, sizes: Mapping[str, int] | None = None, **options: Any) -> Found | None:
         """The record to use for a kernel at some sizes, or for a bucket (`bucket="M=17..24,N=1024"`), with its schedule:
         the nearest one that is legal, which says how it was found. None where there is none. Options as of `question`."""
-        return next(self.candidates(kernel, sizes, **options), None)
+        return next(self.candidates(kernel, sizes, whole=True, **options), None)
 
-    def candidates(self, kernel: Any, sizes: Mapping[str, int] | None = None, **options: Any) -> Iterator[Found]:
+    def candidates(
+        self, kernel: Any, sizes: Mapping[str, int] | None = None, *, whole: bool = False, **options: Any
+    ) -> Iterator[Found]:
         """All records that could be used, the nearest first and of equally near ones the better: what a search may begin
-        with. Each is replayed when it is asked for."""
-        found = answers(self.store, self.question(kernel, sizes, **options))
+        with. Each is replayed when it is asked for; what needs the whole schedule is checked with `whole` only."""
+        found = answers(self.store, replace(self.question(kernel, sizes, **options), whole=whole))
         return (a for a in found if isinstance(a, Found))
 
     def explain(

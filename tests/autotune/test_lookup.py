@@ -153,10 +153,11 @@ def test_an_edited_record_with_an_illegal_schedule_is_passed_over_with_the_reaso
     assert isinstance(bad, Rejected) and bad.why.startswith(why) and why in str(found)
 
 
-def test_what_needs_the_whole_schedule_is_checked_where_it_was_not_compiled_like_this() -> None:
+def test_what_needs_the_whole_schedule_is_checked_too_but_for_what_a_search_begins_with() -> None:
     whole = "schedule matmul\n  cache_write C in reg"
-    r = kept(record(1.0, at("", **OLD), schedule=whole))
-    assert ask(r) is None
+    r = kept(record(1.0, schedule=whole))
+    assert ask(r) is None and ask(r) is None
+    assert len([*r.candidates(matmul, SIZES, fingerprint=HERE)]) == 1
     (bad,) = r.explain(matmul, SIZES, fingerprint=HERE).others
     assert isinstance(bad, Rejected) and "can't be in registers" in bad.why
 
