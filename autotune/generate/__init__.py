@@ -59,7 +59,10 @@ class GeneratedSpace:
 
     def build(self, choose: Choose) -> Schedule:
         if self._staged is not None:
-            return self._staged.build(choose)
+            return self._staged.build(choose, self._by_rules)
+        return self._by_rules(choose)
+
+    def _by_rules(self, choose: Choose) -> Schedule:
         s = Schedule(self.pipeline, self.machine)
         stages = s.state.stages
         d = Draft(s, self.at, choose, list(stages), rules=LOOPS)

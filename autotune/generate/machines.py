@@ -36,7 +36,7 @@ from tilewright.planner.tilings import pad_of
 from tilewright.schedule.default import complete
 from tilewright.schedule.schedule import Schedule
 
-USUAL, PLANNED, TILES = "usual", "planned", "tiles"
+USUAL, PLANNED, TILES, RULES = "usual", "planned", "tiles", "in caches"
 _INLINED = 6  # Funcs of which may be chosen whether they are stored; of more the planner's choice stands
 _NARROW = 4  # narrower tiles are only offered where wider ones don't fit
 _ORDERS = 6  # of the loops over tiles
@@ -77,8 +77,12 @@ class MachineSpace:
         one = len(outputs) == 1 and self.pipeline.funcs[-1] in outputs and pad_of(self.machine) is not None
         return one and stageable(self._members(tuple(f.name for f in self.pipeline.funcs)))
 
-    def build(self, choose: Choose) -> Schedule:
-        form = choose("form", [USUAL, *([TILES] if self._tiled else []), *self._units, PLANNED])
+    def build(self, choose: Choose, rules: Callable[[Choose], Schedule] | None = None) -> Schedule:
+        """A schedule. `rules` writes those of machines without a scratchpad, a form where there are caches too."""
+        cached = [RULES] if rules is not None and self.machine.caches else []
+        form = choose("form", [USUAL, *([TILES] if self._tiled else []), *self._units, PLANNED, *cached])
+        if rules is not None and form == RULES:
+            return rules(choose)
         if form == TILES:
             return self._tiles(choose)
         if form == PLANNED:

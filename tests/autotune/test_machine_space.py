@@ -163,6 +163,15 @@ def test_at_random_the_form_is_a_choice():
     assert found <= {"usual", "tiles", "planned"} and "tiles" in found
 
 
+def test_where_there_are_caches_too_tiles_may_lie_in_them():
+    forms = []
+    s = space("matmul", "hexagon-vtcm", M=256, N=256, K=256)
+    p = draw(s, lambda n, c: forms.append(c) or "in caches" if n == "form" else c[-1])
+    assert forms[0] == ("usual", "tiles", "planned", "in caches")
+    assert p is not None and "in vtcm" not in str(p.schedule) and len(p.trace) > 2
+    assert p.schedule.machine is not None and p.schedule.machine.name == "hexagon-vtcm"
+
+
 def test_what_a_single_pass_repairs_counts_as_the_most_that_it_may_be():
     kernel, sizes = CASES["softmax"]
     p = draw(space("softmax"), by_name({"form": "tiles", "one pass": True, "tile blocks": 16}))
