@@ -28,7 +28,9 @@ _COSTLY = 40  # operations of an element that is never computed anew for each of
 _INLINE = ("usual", "none", "8", "16")  # of many Funcs: up to how many operations
 _DEPTHS = (0, 1, 2, 4, 8)  # of many Funcs: stages of a group (0: as many as there are)
 _KEPT = 1024  # bytes of a buffer that is worth being allocated once for a whole strip
-_EDGES = 1  # times that Funcs of one group read beyond edges: what is needed of the first grows with each of them
+_GROWN = (
+    1  # times that Funcs of one chain are read beyond edges or in other steps: what is known of regions grows with it
+)
 
 
 def grouped(d: Draft, name: str) -> Sequence[Form]:
@@ -51,7 +53,7 @@ class _Groups:
         self.points: dict[tuple[str, str], tuple[int | None, ...]] = {}
         self.many = False
         self.depth: dict[str, int] = {}  # of an output 0, of what it reads 1, and so on
-        self.edges: dict[str, int] = {}  # of a chain in a group, how often it reads beyond edges
+        self.grown: dict[str, int] = {}  # how often something in a chain of a group is read otherwise than as it lies
         self.apart = 0
 
     def write(self, d: Draft) -> None:
@@ -66,12 +68,12 @@ class _Groups:
             apply(d.s, "compute_root", "", (name,))
         for name in reversed(d.s.state.order):
             if name in d.s.state.outputs:
-                self.depth[name] = self.edges[name] = 0
+                self.depth[name] = self.grown[name] = 0
                 self._head(name)
             elif name in stored:
                 readers = self._readers(name)
                 self.depth[name] = 1 + max((self.depth[r] for r in readers), default=0)
-                self.edges[name] = self._at_edge(name) + max((self.edges[r] for r in readers), default=0)
+                self.grown[name] = self._grows(name) + max((self.grown[r] for r in readers), default=0)
                 self._place(name)
         self._fold()
         self._tidy(before, len(stored))
@@ -120,7 +122,7 @@ class _Groups:
             with suppress(ScheduleError):
                 self._put(name, chosen, sites)
                 return
-        self.edges[name] = 0
+        self.grown[name] = 0
         self._head(name)
 
     def _readers(self, name: str) -> set[str]:
@@ -136,13 +138,12 @@ class _Groups:
                     todo.append(reader)
         return found
 
-    def _at_edge(self, name: str) -> bool:
-        """Whether a Func is read beyond its edges."""
+    def _grows(self, name: str) -> bool:
+        """Whether a Func is read beyond its edges, or in other steps than it is computed."""
         f = self.d.func(name)
-        loads = [
-            n for k in self.d.s.state.consumers(f) for n in ir.leaves(k.definition.values, "load") if n.attr[0] is f
-        ]
-        return any(x.op in ("select", "min", "max") for n in loads for x in ir.postorder(n.args))
+        readers = self.d.s.state.consumers(f)
+        loads = [n for k in readers for n in ir.leaves(k.definition.values, "load") if n.attr[0] is f]
+        return any(not _plain(i) for n in loads for i in n.args)
 
     def _tidy(self, at: int, n: int) -> None:
         """Leave out that what is computed in loops was at the root before."""
@@ -177,7 +178,7 @@ class _Groups:
         head = legal[0].split(".")[0] if legal else ""
         levels = self.levels[head].sites if head in self.levels else {}
         found = {k: a for k, a in levels.items() if a in legal}
-        if self.edges[name] > (_EDGES if "tile" not in levels else 0):
+        if self.grown[name] > (_GROWN if "tile" not in levels else 0):
             return {}
         if not is_pure(d, name) or not self._in_registers(name, head):
             found.pop("column", None)
@@ -272,6 +273,11 @@ class _Groups:
             if n is not None:
                 with suppress(ScheduleError):
                     apply(d.s, "fold_storage", "", (name,), over=f.args[-2].attr, by=1 << (n - 1).bit_length())
+
+
+def _plain(i: Node) -> bool:
+    """Whether an index is made of variables as they are."""
+    return all(v.op in ("var", "rvar", "size") and k == 1 for v, k in simplify.linear(i)[0].items())
 
 
 def _span(i: Node, have: Mapping[Node, int | None]) -> tuple[int, int] | None:
