@@ -24,8 +24,9 @@ from tilewright.autotune.generate import GeneratedSpace
 from tilewright.autotune.measure import LocalMeasurer, Task
 from tilewright.autotune.model import Model
 from tilewright.autotune.search.recorded import Row, Table, read_table
-from tilewright.autotune.space import Point, by_name, draw, sample
+from tilewright.autotune.space import Point, sample
 from tilewright.codegen.data_caches import processor_name
+from tilewright.schedule.text import parse_schedule
 
 SIZES = {"M": 1024, "N": 1024, "K": 1024}
 FILE = "build/tuning-rank.json.gz"
@@ -35,12 +36,13 @@ def space() -> GeneratedSpace:
     return GeneratedSpace(matmul.pipeline(), SIZES)
 
 
-def predictions(points: Sequence[Point]) -> tuple[list[float | None], float]:
+def predictions(texts: Sequence[str]) -> tuple[list[float | None], float]:
     """The costs that the model foresees, and the seconds of CPU that one takes."""
     model = Model(matmul.pipeline(), SIZES)
+    schedules = [parse_schedule(text, matmul.pipeline()) for text in texts]
     start = time.process_time()
-    found = [model.predict(p.schedule).cost for p in points]
-    return found, (time.process_time() - start) / max(1, len(points))
+    found = [model.predict(s).cost for s in schedules]
+    return found, (time.process_time() - start) / max(1, len(texts))
 
 
 def drawn(count: int, seed: int) -> Table:
@@ -49,7 +51,10 @@ def drawn(count: int, seed: int) -> Table:
     while len(found) < count and (p := sample(space(), rng)) is not None:
         found.setdefault(p.hash, p)
     rows = tuple(Row(p.trace, p.hash, None) for p in found.values())
-    about = {"processor": processor_name(), "sizes": SIZES, "seconds": [], "expert": math.inf, "default": math.inf}
+    about = {
+        "processor": processor_name(), "sizes": SIZES, "schedules": [str(p.schedule) for p in found.values()], "seconds": [],
+        "expert": math.inf, "default": math.inf,
+    }  # fmt: skip
     return Table(Task.of(matmul, SIZES).kernel, rows, about=about)
 
 
@@ -57,7 +62,7 @@ def measured(table: Table) -> Table:
     """The table after another round, each schedule with its least time; those with which it begins count with what it took
     to compile, check and measure them then."""
     task, about = Task.of(matmul, SIZES), dict(table.about)
-    texts = [str(p.schedule) for p in points_of(table)]
+    texts = about["schedules"]
     costs = [r.cost for r in table.rows]
     seconds = list(about["seconds"]) or [0.0] * len(texts)
     with LocalMeasurer() as measurer:
@@ -72,20 +77,9 @@ def measured(table: Table) -> Table:
     return replace(table, rows=rows, about={**about, "seconds": seconds})
 
 
-def points_of(table: Table) -> list[Point]:
-    """The points of the space now. Raises ValueError where it has changed since."""
-    now, found = space(), []
-    for r in table.rows:
-        p = draw(now, by_name({d.name: d.value for d in r.trace}))
-        if p is None or p.hash != r.hash:
-            raise ValueError("the space has changed since the table was written: remove it, and it is measured anew")
-        found.append(p)
-    return found
-
-
 def again(table: Table) -> Table:
     """The table with what the model foresees now."""
-    foreseen, each = predictions(points_of(table))
+    foreseen, each = predictions(table.about["schedules"])
     rows = tuple(replace(r, predicted=f) for r, f in zip(table.rows, foreseen, strict=True))
     return replace(table, rows=rows, about={**table.about, "predicting": each})
 
@@ -148,6 +142,7 @@ def main(arguments: Sequence[str]) -> int:
         Path(given.file).parent.mkdir(parents=True, exist_ok=True)
         table.write(given.file)
     table = again(table)
+    table.write(given.file)
     print(report(table))
     if given.picture:
         picture(table, given.picture)
