@@ -48,11 +48,13 @@ class Probe:
 
 @dataclass(frozen=True)
 class Sample:
-    """What came out of a probe: figures and their spreads by the same names, of those that could be measured."""
+    """What came out of a probe: figures, their spreads and of how many runs they are, by the same names, of those that
+    could be measured."""
 
     probe: Probe
     figures: Mapping[str, float]
     spreads: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def own(self) -> float | None:
@@ -231,7 +233,8 @@ def sampled(measurer: Measurer, task: Task, probe: Probe) -> Sample:
     names = list(probe.schedules)
     outcomes = measurer.finals(task, [probe.schedules[n] for n in names])
     good = [(names[o.index], o) for o in outcomes if o.ok and o.figure is not None]
-    return Sample(probe, {n: o.figure for n, o in good if o.figure is not None}, {n: o.spread or 0.0 for n, o in good})
+    figures = {n: o.figure for n, o in good if o.figure is not None}
+    return Sample(probe, figures, {n: o.spread or 0.0 for n, o in good}, {n: o.samples for n, o in good})
 
 
 def assessed(

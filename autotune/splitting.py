@@ -44,9 +44,14 @@ def assess(
     by_text = {j.bucket.text: j for j in jobs}
     named = {**chosen, "": default}
     words = []
-    for bucket, whose, sample in regret.better():
-        by_text[bucket.text].finals = found_in(sample, named, bucket.text, now())
-        words.append(f"{bucket} has the schedule of {whose or 'no bucket, the default one'}, which is better there")
+    for bucket, _, sample in regret.better():
+        job = by_text[bucket.text]
+        job.finals = found_in(sample, named, bucket.text, now())
+        best = winner(job)
+        if best is not None and best.candidate.hash != chosen[bucket.text].hash:
+            whose = best.candidate.origin.removeprefix("neighbour ")
+            words.append(f"{bucket} has the schedule of {whose}, which is better there" if whose != "default" else
+                         f"{bucket} has the default schedule, which is no worse there")  # fmt: skip
     kept = list(jobs)
     for bucket in regret.to_split():
         if not go_on():
@@ -82,7 +87,8 @@ def found_in(sample: Sample, named: Mapping[str, Candidate], own: str, now: floa
     for name, figure in sample.figures.items():
         c = named[name]
         origin = "default" if not name else c.origin if name == own else f"neighbour {name}"
-        found.append(Found(replace(c, origin=origin), "ok", figure, sample.spreads.get(name, 0.0), at=now))
+        spread, runs = sample.spreads.get(name, 0.0), max(1, sample.counts.get(name, 1))
+        found.append(Found(replace(c, origin=origin), "ok", figure, spread, runs, at=now))
     return found
 
 

@@ -335,7 +335,7 @@ class Tuner:
             nonlocal last
             took, last = self.seconds - last, self.seconds
             self._show()
-            return self.seconds + took < self.settings.budget
+            return self.seconds + 1.5 * took < self.settings.budget  # the next one is of larger sizes
 
         for subject in dict.fromkeys(j.subject for j in self.jobs):
             mine = [j for j in self.jobs if j.subject is subject]
