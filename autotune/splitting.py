@@ -1,8 +1,8 @@
 """After the search over buckets: what it costs that each has one schedule, and what is done about it.
 
 Schedules of neighbouring buckets compete inside of each other (see `regret`). Where a neighbour's is better at the sizes
-that a bucket was tuned at, the bucket takes it; where it is better elsewhere in the bucket and that costs too much, the bucket
-is split, and each half has the best of those that compete.
+that a bucket was tuned at, the bucket takes it; where it is better elsewhere in the bucket and that costs too much, the
+bucket is split, and each half has the best of those that compete.
 """
 
 from __future__ import annotations
