@@ -26,7 +26,7 @@ from tilewright.autotune.model import Model
 from tilewright.autotune.search.recorded import Row, Table, read_table
 from tilewright.autotune.space import Point, sample
 from tilewright.codegen.data_caches import processor_name
-from tilewright.schedule.text import parse_schedule
+from tilewright.schedule.schedule import parse_schedule
 
 SIZES = {"M": 1024, "N": 1024, "K": 1024}
 FILE = "build/tuning-rank.json.gz"
