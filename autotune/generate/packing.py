@@ -15,6 +15,7 @@ from tilewright.schedule.default_loops import apply
 from tilewright.schedule.transposes import tile_size
 
 _USES = 48  # of an element of a copy: for fewer it does not pay
+_WHOLE = "whole"  # of it is copied, before anything else
 _TASK = 16  # rows of a copy that a thread takes
 
 
@@ -93,6 +94,8 @@ def pack_operands(
     around = [x.loop for x in levels]
     for x in found:
         places = _places(x, levels, tiles)
+        if _again(draft, name, x, levels) and math.prod(n for v, n in whole.items() if v not in x.vars) >= _USES:
+            places = [*places, _WHOLE]
         own = isinstance(x.tensor, Func) and _lies_for(draft, x.tensor, name)
         among = ["", *places, *(("own",) if own else ())]
         if draft.at.cache(2) < 2 * x.size(whole) and places:  # it does not stay in the cache as it stands
@@ -104,8 +107,9 @@ def pack_operands(
         if chosen == "own":
             apply(draft.s, "layout", "", (x.tensor.name,), layout=_panels(x, tiles[x.along], group))
         elif chosen:
-            outside = parallel is not None and around.index(chosen) < around.index(parallel)
-            _pack(draft, x, f"{address}.{chosen}", tiles[x.along], outside, group)
+            depth = -1 if chosen == _WHOLE else around.index(chosen)
+            outside = chosen == _WHOLE or (parallel is not None and depth < around.index(parallel))
+            _pack(draft, x, address, chosen, tiles[x.along], outside, group)
 
 
 def _places(x: Operand, levels: Sequence[Level], tiles: Mapping[str, int]) -> list[str]:
@@ -119,10 +123,16 @@ def _places(x: Operand, levels: Sequence[Level], tiles: Mapping[str, int]) -> li
     return found[::-1]
 
 
+def _again(draft: Draft, name: str, x: Operand, levels: Sequence[Level]) -> bool:
+    """Whether an input that is copied in the outermost loop is copied again and again."""
+    inside = draft.s.state.funcs[name].compute.kind != "root"
+    return isinstance(x.tensor, Array) and (inside or (bool(levels) and levels[0].axis not in x.vars))
+
+
 def _once(x: Operand, levels: Sequence[Level], places: Sequence[str]) -> str:
     """The innermost place at which nothing is copied twice, else the outermost one."""
     again = next((k for k, y in enumerate(levels) if y.axis not in x.vars and y.trips > 1), len(levels))
-    outside = [y.loop for y in levels[:again]]
+    outside = [y.loop for y in levels[:again]] if _WHOLE not in places else [_WHOLE]
     return next((y for y in places if y in outside), places[-1])
 
 
@@ -142,14 +152,13 @@ def _panels(x: Operand, width: int, group: int) -> str:
     return f"{' '.join(names)} -> {a}//{width} {' '.join(rest)} {a}%{width}{f' {k}%{group}' if k else ''}"
 
 
-def _pack(draft: Draft, x: Operand, at: str, width: int, shared: bool, group: int) -> None:
+def _pack(draft: Draft, x: Operand, address: str, loop: str, width: int, shared: bool, group: int) -> None:
     s = draft.s
     names = [f"a{k}" for k in range(x.rank)]
     a, last = names[x.axis], names[-1]
     rest = [n for n in names if n != a]
-    before = set(s.state.funcs)
-    apply(s, "cache_read", "", (x.tensor.name,), at=at, layout=_panels(x, width, group))
-    (copy,) = set(s.state.funcs) - before
+    place = {"consumers": address} if loop == _WHOLE else {"at": f"{address}.{loop}"}
+    copy = s.cache_read(x.tensor.name, layout=_panels(x, width, group), **place).func
     if group > 1 and x.depth >= 0:
         _grouped(draft, copy, x, width, shared, group)
         return
