@@ -66,7 +66,6 @@ class Draft:
     at: Setting
     ask: Choose
     untouched: Collection[Key]  # stages as the algorithm has them, whose loops nobody has written
-    strips: dict[str, int] = field(default_factory=dict)  # loops over strips, and how many iterations each has
     alike: dict[str, str] = field(default_factory=dict)  # Funcs that are treated like another one, by name
     made: dict[str, Value] = field(default_factory=dict)  # choices so far
     shapes: dict[str, tuple[str, int, int]] = field(
