@@ -7,6 +7,9 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 INTERRUPTED = 130
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -38,6 +41,9 @@ def add_tune_command(command: Callable[..., argparse.ArgumentParser], about_kern
                       help="fixed: all schedules give the same bits as the default one (default: free)")  # fmt: skip
     made.add_argument("--points", type=_points, action="append", default=[], metavar="M=1,8,64",
                       help="where a range is cut: its buckets end at these sizes")  # fmt: skip
+    made.add_argument("--weights", type=_weights, action="append", default=[], metavar="M=1:90,37:10",
+                      help="how often sizes are called: buckets that are called more get more time")  # fmt: skip
+    made.add_argument("--inputs", metavar="FILE.npz", help="arrays by name, where made-up ones would not do")
     made.add_argument("--workers", metavar="dask://HOST:PORT", help="measure on the machines of a Dask cluster")
     made.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (default: 0)")
     made.add_argument("--records", metavar="FILE", help="the database (default: the user's, or TILEWRIGHT_RECORDS)")
@@ -71,6 +77,31 @@ def _points(text: str) -> tuple[str, list[int]]:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form M=1,8,64") from None
 
 
+def _weights(text: str) -> tuple[str, dict[int, float]]:
+    name, equals, rest = text.partition("=")
+    try:
+        if not name.strip() or not equals:
+            raise ValueError
+        pairs = [part.partition(":") for part in rest.split(",")]
+        return name.strip(), {int(size): float(weight) for size, _, weight in pairs}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form M=1:90,37:10") from None
+
+
+def _arrays(path: str | None) -> dict[str, Any] | None:
+    """The arrays of an `.npz` file. Raises UsageError `usage.file`."""
+    if path is None:
+        return None
+    from tilewright.commands.files import UsageError
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except (OSError, ValueError, TypeError) as e:
+        raise UsageError(f"can't read arrays from {path}: {e}", code="usage.file",
+                         hint="a file that numpy.savez writes: savez('inputs.npz', A=a, B=b)") from None  # fmt: skip
+
+
 def _tune(args: argparse.Namespace) -> int:
     from tilewright.commands import tune
     from tilewright.commands.files import writing
@@ -88,7 +119,8 @@ def _tune(args: argparse.Namespace) -> int:
     found = tune(
         args.target, sizes=args.size, space=args.space, budget_s=args.budget, trials=args.trials, objective=args.objective,
         machine=args.machine, strategy=args.strategy, threads=args.threads, cache=args.cache, order=args.order,
-        points=dict(args.points) or None, measurer=args.workers, seed=args.seed, progress=args.progress,
+        points=dict(args.points) or None, weights=dict(args.weights) or None, inputs=_arrays(args.inputs),
+        measurer=args.workers, seed=args.seed, progress=args.progress,
         records=False if args.no_records else args.records, scalars=args.scalar, statics=args.static, dtypes=args.dtype,
         mode=args.mode,
     )  # fmt: skip

@@ -173,6 +173,16 @@ def test_the_command(program: str, tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["schedules", "check", str(saved)]) == 0
 
 
+def test_weights_and_inputs(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    np.savez(tmp_path / "in.npz", A=np.ones((8, 64), np.float32))
+    code = main(["tune", program, "--size", "M=1..8,N=64", "--points", "M=4,8", "--weights", "M=3:90,8:10", "--space",
+                 "rows", "--inputs", str(tmp_path / "in.npz"), "--json", "--progress", "none"])  # fmt: skip
+    often, seldom = json.loads(capsys.readouterr().out)["results"]
+    assert code == 0
+    assert (often["sizes"]["M"], often["weight"]) == (3, 0.9)
+    assert seldom["weight"] == pytest.approx(0.1)
+
+
 def test_json(program: str, capsys: pytest.CaptureFixture[str]):
     assert main(["tune", program, "--size", "M=16,N=64", "--space", "knobs", "--json", "--progress", "none"]) == 0
     out, err = capsys.readouterr()
@@ -189,6 +199,7 @@ def test_json(program: str, capsys: pytest.CaptureFixture[str]):
     ["--size", "M=4,N=4", "--space", "nowhere"], ["--size", "M=4,N=4", "--save", "/nowhere/x.tw"],
     ["--size", "M=4,N=4", "--picture", "x.txt"], ["--size", "M=4,N=4", "--workers", "here"],
     ["--size", "M=4,N=4", "--objective", "cycles"], ["--size", "M=4,N=4", "--points", "M"],
+    ["--size", "M=4,N=4", "--weights", "M=1"], ["--size", "M=4,N=4", "--inputs", "nowhere.npz"],
     ["--size", "M=4,N=4", "--machine", "nowhere"], ["--size", "M=4,N=4,Q=3"],
 ])  # fmt: skip
 def test_wrong_input_ends_with_2(program: str, options: list[str], capsys: pytest.CaptureFixture[str],
