@@ -1,9 +1,9 @@
 """Spaces of schedules that are generated for any pipeline: structured choices over directives, by the form of definitions.
 
 A rule looks at a Func in the state that a draft is in and offers forms, each of which writes directives and may choose more
-(tile sizes, orders, places). Rules are asked in three passes: about the pipeline as a whole (one pass over blocks,
-a plan), then where each Func is computed, consumers first, then how its loops run, consumers first. The first choice is
-always to say nothing: what nobody writes has the default schedule, so that the all-usual point is the default schedule.
+(tile sizes, orders, places). Rules are asked in two passes: about the pipeline as a whole (where its Funcs are computed,
+one pass over blocks, a plan), then how the loops of each Func run, consumers first. The first choice is always to say
+nothing: what nobody writes has the default schedule, so that the all-usual point is the default schedule.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from tilewright.schedule.schedule import Schedule
 _CACHES = (32 << 10, 1 << 20, 32 << 20)  # where the system does not say
 
 WHOLE: tuple[Rule, ...] = (one_pass, grouped, planned)
-PLACES: tuple[Rule, ...] = ()
 LOOPS: tuple[Rule, ...] = (tile_forms, pure_forms, update_forms)
 
 
@@ -67,8 +66,6 @@ class GeneratedSpace:
         stages = s.state.stages
         d = Draft(s, self.at, choose, list(stages), rules=LOOPS)
         d.offer("whole", "", WHOLE)
-        for name in reversed(s.state.order):
-            d.offer("place", name, PLACES)
         place(s, self.at.registers)
         for name in reversed(s.state.order):
             d.form(name)
