@@ -16,6 +16,7 @@ from tilewright.autotune.asking import Asker, Round, recalled
 from tilewright.autotune.snapshot import Snapshot, job_state
 from tilewright.autotune.splitting import MakeJob, assess
 from tilewright.autotune.tasks import Candidate, Found, Job, Subject, next_job, winner
+from tilewright.autotune.transfer import nearest
 
 if TYPE_CHECKING:
     from tilewright.autotune.measure.task import Measurer, Outcome
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 FEWEST, MOST = 2, 16  # candidates of a round
 ROUND_SECONDS = 8.0  # of one round, about: what is learnt in it serves the next but one
 REGRET = 0.1  # the share of the time in which the regret of buckets is measured, where there are several
-FINALISTS = 4  # besides the default schedule
+FINALISTS = 4  # besides the default schedule and those of neighbours
 CLOSE = 1.15  # finalists are no slower than the best one, times this
 AHEAD = 3  # candidates that are left of a round when the next one begins
 
@@ -278,19 +279,26 @@ class Tuner:
     # Finals -------------------------------------------------------------------------------------------------------
 
     def _finalists(self, job: Job) -> list[Candidate]:
-        """The default schedule and the best few that are close; none where there is nothing to decide."""
+        """The default schedule, the best few that are close, and what is best in the nearest buckets and was not tried here;
+        none where there is nothing to decide."""
         ok = sorted((f for f in job.found.values() if f.ok), key=Found.rank)
         if not ok or self.settings.objective != "time":
             return []
         best = ok[0].figure
         assert best is not None
         close = [
-            f for f in ok if f.figure is not None and f.figure <= CLOSE * best and f.candidate.hash != job.default.hash
-        ]
+            f.candidate
+            for f in ok
+            if f.figure is not None and f.figure <= CLOSE * best and f.candidate.hash != job.default.hash
+        ][:FINALISTS]
+        others = [
+            Candidate(other.best.candidate.point, f"neighbour {other.bucket.text}")
+            for other in nearest(job, self.jobs) if other.best is not None and other.best.candidate.hash not in job.found
+        ]  # fmt: skip
         default = job.found.get(job.default.hash)
-        if not close or default is None or not default.ok:
-            return [f.candidate for f in close[:FINALISTS]] if len(close) > 1 else []
-        return [job.default, *(f.candidate for f in close[:FINALISTS])]
+        made = [*([job.default] if default is not None and default.ok else []), *close]
+        made += list({c.hash: c for c in others}.values())
+        return made if len(made) > 1 else []
 
     def _final_seconds(self, job: Job) -> float:
         """What a finalist takes, about: it is compiled already, and runs some twenty times."""

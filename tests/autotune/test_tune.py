@@ -256,6 +256,16 @@ def test_neighbours_begin_with_what_was_best():
     assert seen_best in third[:4]
 
 
+def test_finals_compare_what_neighbours_have_found():
+    m = FakeMeasurer(cost)
+    found = tuned(m, RANGE, points=CUT, trials=15)
+    best = min((cost(None, text), text) for kind, _, text in m.log if kind == "run")[1]
+    finals = {(at, text) for kind, at, text in m.log if kind == "final"}
+    for r in found.results:
+        assert (f"M={r.sizes['M']},N=64", best) in finals
+        assert str(r.schedule) == best
+
+
 def test_more_weight_is_more_time():
     # each bucket improves all the time at the same pace; one is called nine times as often
     m = FakeMeasurer(cost, seconds=1.0)
