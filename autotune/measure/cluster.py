@@ -76,6 +76,8 @@ class DaskMeasurer:
         self.client: Any = _connect(client) if isinstance(client, str) else client
         self._cluster = Cluster(self.client)
         self._limits = asdict(limits or Limits())
+        self._closed = False
+        self._under_way: set[Jobs] = set()
         try:
             self.fingerprint = fingerprint or self._usual()
         except BaseException:
@@ -149,16 +151,22 @@ class DaskMeasurer:
         self, kind: str, task: Task, schedules: Sequence[str], best: float | None, timed: bool, chunk: int | None = None
     ) -> Jobs:
         """Hand out jobs; of what is `timed` to machines of one kind."""
+        if self._closed:
+            raise _closed()
         threads = self.client.nthreads()
         workers = self._workers(self.fingerprint if timed else None)
         each = chunk or max(1, min(_CHUNK, len(schedules) // max(1, len(workers))))
         jobs = Jobs(self, kind, task, tuple(schedules), best, timed, min(threads.values(), default=1))
         for start in range(0, len(schedules), each):
             jobs.submit(tuple(range(start, min(start + each, len(schedules)))), frozenset(workers))
+        self._under_way.add(jobs)
         return jobs
 
     def close(self) -> None:
-        """End the workers' processes that measure, not the cluster."""
+        """End the workers' processes that measure, not the cluster. What is under way is given up."""
+        self._closed = True
+        for jobs in tuple(self._under_way):
+            jobs.cancel()
         with contextlib.suppress(Exception):
             self.client.run(remote.close, on_error="ignore")
         self._leave()
@@ -204,6 +212,8 @@ class Jobs:
         looked = time.monotonic()
         try:
             while self.open:
+                if self.measurer._closed:
+                    raise _closed()
                 now = time.monotonic()
                 if until is not None and now >= until:
                     return
@@ -220,7 +230,14 @@ class Jobs:
                     self._orphans()
                     looked = time.monotonic()
         finally:
-            self.measurer.client.cancel([chunk.future for chunk in self.open], force=True)
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Give up what is not done."""
+        self.measurer._under_way.discard(self)
+        left, self.open = self.open, set()
+        if left:
+            self.measurer.client.cancel([chunk.future for chunk in left], force=True)
 
     def _answer(self, chunk: Chunk) -> dict[str, Any] | None:
         """What a job gave; None where it is to be done again."""
@@ -257,6 +274,10 @@ class Jobs:
             self.open.discard(chunk)
             self.measurer.client.cancel([chunk.future], force=True)
             self._again(chunk, None)
+
+
+def _closed() -> TuneError:
+    return TuneError("this measurer is closed", code="tune.closed", where=user_location(), hint="make a new one")
 
 
 def _by_index(outcomes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -144,6 +144,18 @@ def test_workers_of_another_version_are_not_used(client: Any, monkeypatch: pytes
     assert e.value.code == "tune.workers"
 
 
+def test_what_is_under_way_is_given_up_by_closing(client: Any, measurer: DaskMeasurer) -> None:
+    one = DaskMeasurer(client)
+    waiting = one.run(TASK, schedules(40))
+    one._closed = True  # as by `close`, which would end the processes that other tests use
+    with pytest.raises(TuneError, match="closed"):
+        next(waiting)
+    assert not one._under_way
+    with pytest.raises(TuneError, match="closed"):
+        one.run(TASK, schedules(1))
+    assert [o.ok for o in DaskMeasurer(client).run(TASK, schedules(1))] == [True]
+
+
 def test_no_scheduler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_CONNECT", 0.3)
     with pytest.raises(TuneError, match="no Dask scheduler at 127") as e:
