@@ -22,7 +22,7 @@ STRIPS = (1, 4, 8, 16, 32, 64, 128)
 CHUNKS = (1 << 15, 1 << 14, 1 << 16, 1 << 17)  # elements a task of a single row
 _MOST = 256  # operations on vectors one after the other, without a loop: more take long to compile and gain nothing
 TILES = (0, 256, 512, 1024, 2048)
-_BLOCKS = (0, 4, 16)  # tiles each way of a block of those that transpose
+_BLOCKS = (16, 0, 4)  # tiles each way of a block of those that transpose
 
 
 def pure_forms(d: Draft, name: str) -> Sequence[Form]:
@@ -99,10 +99,10 @@ def _rows_at_root(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> L
     x, lanes = last.attr, lanes_of(f, d.at.registers)
     p = _shared_out(d, name, f, rows)
     u = rows[-1]
-    across = overlaps(f, u)
+    across, before = overlaps(f, u), _second(d, name, f, rows)
     most = max(1, _MOST // max(1, d.work(name)))  # vectors that are computed at once
-    together = d.number(f"{name}.together", _upto(_first(TOGETHER, 4 if across else 1), min(d.extent(f, u), most)))
-    before = _second(d, name, f, rows)
+    usual = 1 if not across else 4 if before is None else 2
+    together = d.number(f"{name}.together", _upto(_first(TOGETHER, usual), min(d.extent(f, u), most)))
     n = d.extent(f, p)
     high = [h for h in STRIPS if h * d.at.threads <= n] or [1]
     high = d.number(f"{name}.strip", _first(high, 64 if across else 16))
@@ -157,7 +157,7 @@ def _shared_out(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> Nod
 
 def _second(d: Draft, name: str, f: Definition, rows: Sequence[Node]) -> Node | None:
     """Another axis of which two points are computed together: where neighbours along it read the same elements."""
-    if len(rows) < 2 or not overlaps(f, rows[-2]) or not d.flag(f"{name}.by_two"):
+    if len(rows) < 2 or not overlaps(f, rows[-2]) or not d.flag(f"{name}.by_two", overlaps(f, rows[-1])):
         return None
     return rows[-2]
 
