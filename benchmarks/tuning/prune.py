@@ -1,9 +1,10 @@
-"""`python -m benchmarks.tuning prune [FILE] [--seeds 5] [--real]`: what it saves that the model prunes.
+"""`python -m benchmarks.tuning prune [FILE] [--seeds 5] [--real [--plain]]`: what it saves that the model prunes.
 
 How long it takes until a schedule at 0.9 of the best is found, when random schedules are measured as they come, and when
 the model predicts several times as many and the best of those are measured; predictions are paid for. On the table that
 `rank` wrote, whose schedules cost again what they cost when they were compiled, checked and measured; with --real in the
-space itself, by the wall clock, to 0.9 of the best of the table.
+space itself, by the wall clock, to 0.9 of the best of the table as it is measured then; with --plain in a space
+whose choices know nothing of each other, to the same time.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.tuning._choices import plain
 from benchmarks.tuning.rank import FILE, SIZES, again, space
 from examples.matmul import matmul
 from tilewright.autotune.measure import LocalMeasurer, Task
 from tilewright.autotune.search import strategy
 from tilewright.autotune.search.recorded import Table, read_table
-from tilewright.autotune.space import Point
+from tilewright.autotune.space import Point, Space
 
 SHARE = 0.9
 BATCH = 4  # schedules that are asked for at a time
+_BEST = 8  # of the table, which are measured again
 _MOST = 120.0  # seconds of a search
 
 
@@ -50,14 +53,14 @@ def replayed(table: Table, seed: int, guided: bool) -> tuple[float, int]:
     return math.inf, tried
 
 
-def real(measurer: LocalMeasurer, best: float, seed: int, guided: bool) -> tuple[float, int]:
+def real(measurer: LocalMeasurer, among: Space, best: float, seed: int, guided: bool) -> tuple[float, int]:
     """The same by the wall clock."""
     task = Task.of(matmul, SIZES)
 
     def predict(points: Sequence[Point]) -> list[float | None]:
         return measurer.predict(task, [str(p.schedule) for p in points])
 
-    search = strategy("random", space(), seed, predict if guided else None)
+    search = strategy("random", among, seed, predict if guided else None)
     search.ask(1)  # the default schedule, which is measured in any case
     start, tried = time.perf_counter(), 0
     while (asked := search.ask(BATCH)) and time.perf_counter() < start + _MOST:
@@ -67,6 +70,19 @@ def real(measurer: LocalMeasurer, best: float, seed: int, guided: bool) -> tuple
             if o.ok and o.figure is not None and o.figure <= best / SHARE:
                 return time.perf_counter() - start, tried
     return _MOST, tried
+
+
+def best_now(measurer: LocalMeasurer, table: Table) -> float:
+    """The best of the table as it is measured at this time. The workers are there then, and know the model."""
+    task = Task.of(matmul, SIZES)
+    texts = [
+        text
+        for _, text in sorted(zip((r.cost or math.inf for r in table.rows), table.about["schedules"], strict=True))[
+            :_BEST
+        ]
+    ]
+    measurer.predict(task, texts)
+    return min(o.figure for o in measurer.run(task, texts) if o.figure is not None)
 
 
 def report(run: Callable[[int, bool], tuple[float, int]], seeds: int) -> str:
@@ -88,6 +104,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("file", nargs="?", default=FILE)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--real", action="store_true")
+    parser.add_argument("--plain", action="store_true")
     given = parser.parse_args(arguments)
     if not Path(given.file).exists():
         parser.error(f"{given.file} is not there: python -m benchmarks.tuning rank {given.file} writes it")
@@ -96,8 +113,7 @@ def main(arguments: Sequence[str]) -> int:
         print(report(lambda seed, guided: replayed(table, seed, guided), given.seeds))
         return 0
     with LocalMeasurer() as measurer:
-        list(
-            measurer.run(Task.of(matmul, SIZES), [str(matmul.schedule())])
-        )  # the workers are there, the reference is made
-        print(report(lambda seed, guided: real(measurer, table.best, seed, guided), given.seeds))
+        best = best_now(measurer, table)
+        among = plain() if given.plain else space()
+        print(report(lambda seed, guided: real(measurer, among, best, seed, guided), given.seeds))
     return 0
