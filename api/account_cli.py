@@ -96,7 +96,8 @@ def _account(args: argparse.Namespace, options: dict[str, Any], lock: Lock | Non
     from tilewright.commands.account import account, machine_for
     from tilewright.commands.targets import find_target
 
-    t = find_target(args.target, *(options.pop(name) for name in ("schedule", "statics", "dtypes")), options["sizes"])
+    schedule, statics, dtypes = (options.pop(name) for name in ("schedule", "statics", "dtypes"))
+    t = find_target(args.target, schedule, statics, dtypes, options["sizes"])
     if lock is not None:
         lock.require("kernel", t.pipeline.name)
     bound = t.schedule is not None and t.schedule.machine is not None

@@ -151,7 +151,8 @@ def _path(stage: Stage, loop: str) -> _Path:
             # about the variable itself, as indices have it: the analysis of regions knows it again
             conditions.append(simplify.compare("lt", simplify.add(start, value), stop))
         siblings.insert(0, (shown[other], extents[other]))
-        taken.insert(0, (*(("mod", "div") if name == t.inner else ("div", "mod")), shown[other], t.factor))
+        took, left = ("mod", "div") if name == t.inner else ("div", "mod")
+        taken.insert(0, (took, left, shown[other], t.factor))
         step = stage.transforms[k]
         assert isinstance(step, Split)
         used.append(step)
