@@ -54,6 +54,18 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     del os.environ["TILEWRIGHT_CACHE_DIR"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What a test run measures is not kept among the user's records."""
+    given = os.environ.get("TILEWRIGHT_RECORDS")
+    file = tmp_path_factory.mktemp("records") / "records.db"
+    os.environ["TILEWRIGHT_RECORDS"] = str(file)
+    yield file
+    del os.environ["TILEWRIGHT_RECORDS"]
+    if given is not None:
+        os.environ["TILEWRIGHT_RECORDS"] = given
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
     """`golden(text)` compares with tests/golden/<path of the module>/<test>.txt.
