@@ -155,7 +155,16 @@ def _of_records(p: Pipeline, records: Records, options: Mapping[str, Any], refus
     near = records.store.keys("(k.algorithm = ? OR k.family = ?) AND k.objective = ?",
                               (key.algorithm, key.family, key.objective))  # fmt: skip
     entries, left = [], []
+    seen: set[frozenset] = set()
     for text in exact or sorted({k.bucket for k in near}):
+        try:
+            bucket = Bucket.read(text)
+        except TuneError as e:  # of another program's key
+            left.append(Left(text, e.message))
+            continue
+        if (same := frozenset(bucket.ranges)) in seen:  # written in another way
+            continue
+        seen.add(same)
         found = records.find(p, bucket=text, accept=refuse, **options)
         if found is None:
             why = records.explain(p, bucket=text, accept=refuse, most=1, **options)
@@ -165,9 +174,7 @@ def _of_records(p: Pipeline, records: Records, options: Mapping[str, Any], refus
         how = f"record {found.record.digest[:12]}" + ("" if found.exact else f", {found.how}")
         if not found.exact and found.record.figure is not None:
             how += f" ({quantity(found.record.figure, found.record.unit)})"
-        entries.append(
-            Entry(_at(Bucket.read(text), found.record.sizes), found.schedule, figure, found.record.unit, how)
-        )
+        entries.append(Entry(_at(bucket, found.record.sizes), found.schedule, figure, found.record.unit, how))
     return entries, left
 
 

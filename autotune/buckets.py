@@ -117,7 +117,7 @@ class Bucket:
         """The bucket that a text says; its highest sizes stand for it. Raises TuneError `tune.bucket`."""
         axes = []
         for part in filter(None, (t.strip() for t in text.split(","))):
-            m = re.fullmatch(r"(\w+)\s*=\s*(\d+)(?:\s*\.\.\s*(\d+))?", part)
+            m = re.fullmatch(r"(\w+)\s*=\s*(\d{1,19})(?:\s*\.\.\s*(\d{1,19}))?", part)
             if m is None or int(m[3] or m[2]) < int(m[2]) or m[1] in (a.name for a in axes):
                 raise TuneError(
                     f"{text!r} is no bucket", code="tune.bucket", where=user_location(),

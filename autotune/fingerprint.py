@@ -50,12 +50,12 @@ class Fingerprint:
     @staticmethod
     def from_json(data: str | Mapping[str, Any]) -> Fingerprint:
         """From what `as_json` or `to_json` gave. Raises ValueError for what is none."""
-        given = json.loads(data) if isinstance(data, str) else data
         try:
+            given = json.loads(data) if isinstance(data, str) else data
             cpu, threads = given["cpu"], given["threads"]
             features, caches = tuple(given["features"]), tuple(given["caches"])
-        except (KeyError, TypeError) as e:
-            raise ValueError(f"this is no fingerprint: {data!r}") from e
+        except (KeyError, TypeError, RecursionError) as e:
+            raise ValueError(f"this is no fingerprint: {data!r:.200}") from e
         numbers = (threads, *caches)
         if not isinstance(cpu, str) or not all(isinstance(f, str) for f in features):
             raise ValueError(f"this is no fingerprint: {data!r}")

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -169,8 +169,23 @@ def _check(r: Record) -> None:
     numbers = (*r.samples, *(x for x in (r.figure, r.median, r.spread) if x is not None))
     if not all(math.isfinite(x) and x >= 0 for x in numbers):
         raise _wrong("a figure is negative or no number")
+    try:
+        "".join(_texts(r)).encode()
+    except UnicodeEncodeError:
+        raise _wrong("a text has half a character (a lone surrogate)") from None
     if (r.figure is not None) != r.ok:
         raise _wrong(f"the status is {r.status} and the figure {r.figure}", 'a figure belongs to the status "ok"')
+
+
+def _texts(r: Record) -> Iterator[str]:
+    """All that a record says in words."""
+    k = r.key
+    yield from (k.kernel, k.algorithm, k.family, k.mode, k.types, k.layouts, k.bucket, k.objective, k.machine)
+    yield from (k.fingerprint, k.code, k.versions, r.schedule, r.unit, r.when, r.origin, r.message)
+    yield from r.sizes
+    for name, value in r.values.items():
+        yield name
+        yield from (str(v) for v in (value if isinstance(value, tuple) else (value,)))
 
 
 def _wrong(why: str, hint: str | None = None) -> RecordError:

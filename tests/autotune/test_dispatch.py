@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -332,6 +333,25 @@ def test_a_record_that_is_illegal_is_left_out(tmp_path: Path) -> None:
     assert not d.entries and "nowhere" in d.left[0].why
     a, b = inputs(3)
     assert np.array_equal(d(a, b), a @ b)
+
+
+@pytest.mark.parametrize(
+    "bucket", ["M=zz", "M=4..1,N=7,K=5", f"M={'9' * 5000}", "Q=3", "M = 5..64, N=7,K=5", "K=5,M=5..64,N=7", "[" * 3000]
+)
+@pytest.mark.parametrize("fingerprint", ["", "[" * 100_000])
+def test_records_with_odd_keys_change_nothing_for_others(tmp_path: Path, bucket: str, fingerprint: str) -> None:
+    """Keys come from files of lines too: there their texts may be anything."""
+    records = records_of(tmp_path)
+    key = key_of(product.pipeline(), bucket="M=5..64,N=7,K=5")
+    key = replace(key, bucket=bucket, fingerprint=fingerprint or key.fingerprint)
+    records.add(Record(key, {"M": 4, "K": 5, "N": 7}, str(LARGE), figure=5e-6))
+    d = tw.dispatch(product, records)
+    assert {e.bucket.ranges for e in d.entries.values()} == {
+        e.bucket.ranges for e in tw.dispatch(product, records_of(tmp_path / "others")).entries.values()
+    }
+    a, b = inputs(3)
+    assert np.array_equal(d(a, b), a @ b) and d.explain(a, b).schedule == SMALL
+    str(records.explain(product, {"M": 9, "K": 5, "N": 7}))
 
 
 def test_wrong_sources_are_refused(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ def test_nearer_ones_are_nearer() -> None:
 
 @pytest.mark.parametrize("data", ["{}", "[]", '{"cpu": 1, "threads": 1, "features": [], "caches": []}',
                                   '{"cpu": "x", "threads": 0, "features": [], "caches": []}',
-                                  '{"cpu": "x", "threads": 1, "features": [1], "caches": []}', "no json"])  # fmt: skip
+                                  '{"cpu": "x", "threads": 1, "features": [1], "caches": []}', "no json",
+                                  "[" * 100_000])  # fmt: skip
 def test_what_is_none_is_refused(data: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         Fingerprint.from_json(data)

@@ -57,6 +57,12 @@ def test_a_figure_is_a_number_whatever_kind_of_number_it_was() -> None:
         ({"samples": 3}, "not iterable"),
         ({"key": 3}, "no object with a key"),
         ({"more": 3}, "more is unknown"),
+        ({"schedule": "\udcff"}, "half a character"),
+        ({"origin": "\ud800"}, "half a character"),
+        ({"when": "\ud800"}, "half a character"),
+        ({"sizes": {"\ud800": 3}}, "half a character"),
+        ({"values": {"a": ["b\udfff"]}}, "half a character"),
+        ({"key": asdict(KEY) | {"machine": "\ud800"}}, "half a character"),
     ],
 )
 def test_what_is_no_record_is_told(change: dict, said: str) -> None:
