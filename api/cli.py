@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import json
 import os
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tilewright.account_cli import (
@@ -42,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code. Arguments that can't be parsed end the program with code 2."""
     args = _parser().parse_args(argv)
     try:
-        return args.run(args)
+        with _warned():
+            return args.run(args)
     except TilewrightError as e:
         return _fail(_without_us(e), MISUSE)
     except BrokenPipeError:  # the reader of our output has gone, `| head` say
@@ -60,9 +63,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _without_us(e: TilewrightError) -> str:
     """The error's text, without the program that called us as a place: nothing there is the user's to change."""
-    ours = {os.path.realpath(sys.argv[0]), os.path.realpath(getattr(sys.modules["__main__"], "__file__", "") or "")}
-    e.where = tuple(w for w in e.where if os.path.realpath(w.file) not in ours)
+    e.where = tuple(w for w in e.where if not _ours(w.file))
     return e.render()
+
+
+def _ours(file: str) -> bool:
+    """Whether a file is the program that called us."""
+    ours = {os.path.realpath(sys.argv[0]), os.path.realpath(getattr(sys.modules["__main__"], "__file__", "") or "")}
+    return os.path.realpath(file) in ours
+
+
+@contextlib.contextmanager
+def _warned() -> Iterator[None]:
+    """Warnings whose place is the program that called us are told without it, as our errors are."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], file: str, line: int, to: Any = None, text: Any = None) -> None:
+            if _ours(file):
+                print(f"tilewright: {message}", file=to or sys.stderr)
+            else:
+                usual(message, category, file, line, to, text)
+
+        warnings.showwarning = show
+        yield
 
 
 def _fail(message: str, code: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from tilewright.autotune.errors import TuneError
 from tilewright.autotune.remember import found_of
 from tilewright.autotune.search import Search, strategy
-from tilewright.autotune.space import Choose, Point, Space, starts
+from tilewright.autotune.space import Choose, Dead, Point, Space, starts, usual
 from tilewright.autotune.tasks import Candidate, Found, Job
 from tilewright.autotune.transfer import from_neighbours
+from tilewright.lang.errors import ScheduleError, TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.autotune.measure.task import Measurer
@@ -92,8 +94,8 @@ class Asker:
         except TuneError:
             raise
         except Exception as e:
-            job.exhausted = True
-            return Round(job, (), f"the search of {job.name} ended with {type(e).__name__}: {e}")
+            job.exhausted = job.broken = True
+            return Round(job, (), f"the search of {job.name} ended with {_told(e)}")
 
     def _ask(self, job: Job, count: int) -> Round:
         """Candidates that are not known yet: those that wait (the default schedule, what neighbours have found), in the
@@ -111,7 +113,9 @@ class Asker:
         if first and made:
             return Round(job, made)
         made += self._proposed(job, count - len(made))
-        return Round(job, made)
+        empty = job.exhausted and job.asked | job.found.keys() <= {job.default.hash}
+        problem = f"{job.name}: nothing but the default schedule is there to try{refusal(job.space)}" if empty else ""
+        return Round(job, made, problem)
 
     def _proposed(self, job: Job, count: int) -> list[Candidate]:
         """What the search asks for, but for what is known, which it is told at once."""
@@ -170,6 +174,27 @@ class Considerate:
 
     def __getattr__(self, name: str) -> Any:  # what a space has besides
         return getattr(self.space, name)
+
+
+def _told(e: Exception) -> str:
+    """An error with its place: of ours it is in the text."""
+    if isinstance(e, TilewrightError):
+        return str(e)
+    at = traceback.extract_tb(e.__traceback__)[-1:]
+    return f"{type(e).__name__}: {e}" + "".join(f" ({f.filename}:{f.lineno})" for f in at)
+
+
+def refusal(space: Space) -> str:
+    """Why the usual choices of a space lead to no schedule; empty where they lead to one."""
+    try:
+        space.build(usual)
+    except ScheduleError as e:
+        return f", as its space is empty; with the usual choices it ends with\n{e}"
+    except Dead as e:
+        return f", as its space is empty; the usual choices lead nowhere{f': {e.__cause__}' if e.__cause__ else ''}"
+    except IndexError:
+        return ", as its space is empty; a usual choice is one among no values"
+    return ""
 
 
 def recalled(job: Job, c: Candidate) -> bool:

@@ -71,7 +71,7 @@ class Lines:
 
 
 def line(s: Snapshot) -> str:
-    """`  12.3 s  searching  matmul at M=16: 1.23 ms (x1.31, 61 % of possible)  tried 40, pruned 120, failed 1 (crash 1)`"""
+    """`  12.3 s  searching  matmul at M=16: 1.23 ms (x1.31, 61 % of possible)  tried 40, pruned 120, 48 s left`"""
     parts = [f"{s.seconds:6.1f} s", s.phase]
     if s.phase == "starting":
         parts.append(_about(s))
@@ -80,7 +80,9 @@ def line(s: Snapshot) -> str:
     else:
         done = sum(j.best is not None for j in s.jobs)
         parts.append(f"{done} of {len(s.jobs)} buckets have a best one")
-    return "  ".join([*parts, _counts(s)] if s.phase != "starting" else parts)
+    if s.phase != "starting":
+        parts.append(_counts(s) + (f", {s.left:.0f} s left" if s.phase != "done" else ""))
+    return "  ".join(parts)
 
 
 def _about(s: Snapshot) -> str:
@@ -138,7 +140,7 @@ def display(s: Snapshot, console: Console) -> RenderableType:
     bar = Table.grid(padding=(0, 2))
     bar.add_row(
         ProgressBar(total=max(s.budget, 1e-9), completed=min(s.seconds, s.budget), width=30),
-        f"{s.seconds:.0f} of {s.budget:.0f} s", Text(s.phase, style="cyan"), _counts(s),
+        f"{s.seconds:.0f} of {s.budget:.0f} s, {s.left:.0f} s left", Text(s.phase, style="cyan"), _counts(s),
     )  # fmt: skip
     t = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name, side in (("", "left"), ("default", "right"), ("best", "right"), ("gain", "right"), ("of possible", "left"),

@@ -16,6 +16,7 @@ from tilewright.autotune.measure.task import OBJECTIVES, Measurer, Task
 from tilewright.autotune.model import lower_bound, peaks
 from tilewright.autotune.pinned import PinnedSpace
 from tilewright.autotune.progress import Watch, progress
+from tilewright.autotune.records.lookup import place
 from tilewright.autotune.search import STRATEGIES
 from tilewright.autotune.space import Point, Space, draw, usual
 from tilewright.autotune.tasks import Candidate, Job, Subject
@@ -83,7 +84,8 @@ def run(
         tuner.watch = stack.enter_context(progress(shown, tuner.snapshot, stream))
         stopped = tuner.run()
     return Tuned(
-        tuple(result_of(j, unit, bool(j.rounds or j.finals)) for j in tuner.jobs), options.objective, unit, settings.machine,
+        tuple(result_of(j, unit, bool(j.rounds or j.finals)) for j in tuner.jobs), options.objective, unit,
+        settings.machine or place(measurer.fingerprint.cpu, options.threads),
         options.strategy, tuner.seconds, options.budget, stopped, options.threads if options.objective == "time" else None,
         (*tuner.words, *tuner.memory.words, *(w.buckets.coarser for w in wanted if w.buckets.coarser)), tuner.regrets,
     )  # fmt: skip

@@ -106,6 +106,7 @@ class Job:
     begun: int = 0  # rounds, of which the last ones may not have ended
     rounds: list[tuple[float, float]] = field(default_factory=list)  # seconds, and the share by which the best fell
     exhausted: bool = False
+    broken: bool = False  # its search ended with an error
     finals: list[Found] = field(default_factory=list)
 
     @property
@@ -132,8 +133,9 @@ class Job:
 
     @property
     def pruned(self) -> int:
-        """Candidates that the prediction has ruled out: it took others for better."""
-        return sum(h not in self.found for h in tuple(self.predicted))
+        """Candidates that the prediction has ruled out: it took others for better. Those that wait to be measured, or were
+        left when the time was over, are none."""
+        return sum(h not in self.found and h not in self.asked for h in tuple(self.predicted))
 
     @property
     def failed(self) -> Counter[str]:

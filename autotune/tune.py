@@ -102,7 +102,7 @@ class Running:
 
 
 class Tuner:
-    """Jobs, and the loop over them. `run` ends in time, and gives why it ended: time, trials, exhausted or interrupted."""
+    """Jobs, and the loop over them. `run` ends in time, and gives why it ended, see Tuned.stopped."""
 
     def __init__(
         self, jobs: Sequence[Job], measurer: Measurer, settings: Settings, memory: Memory | None = None,
@@ -208,6 +208,8 @@ class Tuner:
                 running = following or self._start(asker)
         if over := self._over():
             return over
+        if any(j.broken for j in self.jobs):
+            return "error"
         return "exhausted" if all(j.exhausted for j in self.jobs) else "bound"
 
     def _ahead(self, asker: Asker) -> None:

@@ -121,7 +121,8 @@ def reasons(job: Job) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Tuned:
     """What `tw.tune` gives. `stopped` says why it ended: time, trials, exhausted (every schedule was judged), bound (nothing
-    is left to gain) or interrupted. `words` is what else one should know."""
+    is left to gain), error (of a search, see `words`) or interrupted. `machine` is the simulated one, or what the times are
+    of. `words` is what else one should know."""
 
     results: tuple[Result, ...]
     objective: str
@@ -221,9 +222,10 @@ class Tuned:
         names = ", ".join(dict.fromkeys(r.kernel for r in self.results))
         on = f" on {self.machine}" if self.machine else ""
         buckets = f"{len(self.results)} buckets, " if len(self.results) > 1 else ""
+        tried = f"{self.tried} schedule{'s' * (self.tried != 1)}"
         return (
-            f"{names} tuned for {self.objective}{on}: {buckets}{self.tried} schedules in {self.seconds:.0f} of "
-            f"{self.budget:.0f} s, ended by {ENDED[self.stopped]}"
+            f"{names} tuned for {self.objective}{on}: {buckets}{tried} in {self.seconds:.0f} of {self.budget:.0f} s, "
+            f"ended by {ENDED[self.stopped]}"
         )
 
     def table(self) -> Table:
@@ -241,7 +243,7 @@ class Tuned:
         """What one should know before one trusts the figures."""
         several = len(self.regrets) > 1
         regrets = [f"{k}: {r}" if several else str(r) for k, r in self.regrets.items()]
-        return [*regrets, *self.words, *_failures(self.results), *_incomplete(self)]
+        return [*regrets, *self.words, *_failures(self), *_incomplete(self)]
 
     def __str__(self) -> str:
         t = self.table()
@@ -264,14 +266,16 @@ class Tuned:
 
 ENDED = {
     "time": "the time", "trials": "the number of trials", "exhausted": "having judged all there are",
-    "bound": "nothing being left to gain", "interrupted": "an interruption",
+    "bound": "nothing being left to gain", "error": "an error of a search", "interrupted": "an interruption",
 }  # fmt: skip
 
 
-def _failures(results: Sequence[Result]) -> Iterator[str]:
-    for r in results:
+def _failures(t: Tuned) -> Iterator[str]:
+    for r in t.results:
         failures = sum(r.failed.values())
-        if r.figure is None:
+        if r.figure is None and not failures and t.stopped == "interrupted":
+            yield f"{_named(r)}: interrupted before anything was measured, so it has the default schedule"
+        elif r.figure is None:
             yield (f"{_named(r)}: nothing could be measured, so it has the default schedule"
                    + (f"; {'; '.join(r.reasons)}" if r.reasons else ""))  # fmt: skip
         elif failures and r.reasons:
@@ -279,11 +283,13 @@ def _failures(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _incomplete(t: Tuned) -> Iterator[str]:
-    if t.stopped == "interrupted":
+    if t.stopped == "interrupted" and any(r.figure is not None for r in t.results):
         yield "interrupted: the best so far, by single runs"
     short = [r for r in t.results if not r.complete and r.figure is not None]
     if short and t.stopped != "interrupted":
-        yield f"the time was short: {', '.join(map(_named, short[:4]))}{' ...' if len(short) > 4 else ''} are incomplete"
+        names = ", ".join(map(_named, short[:4])) + (" ..." if len(short) > 4 else "")
+        few = "there were few trials" if t.stopped == "trials" else "the time was short"
+        yield f"{few}: the search of {names} had hardly begun"
 
 
 def _named(r: Result) -> str:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
 
-_PASSED_OVER = ("tilewright", "numpy")  # the user's frame is the one that called these
+_PASSED_OVER = ("tilewright", "numpy", "contextlib")  # the user's frame is the one that called these
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,13 @@ def running(path: Path) -> Iterator[None]:
     except SystemExit as e:
         raise UserCodeError(f"it ended the program (sys.exit({e.code!r}))", where=_place(e, path)) from e
     except Exception as e:
-        text = str(e).strip().split("\n")[0]
-        raise UserCodeError(f"{type(e).__name__}{': ' if text else ''}{text}", where=_place(e, path)) from e
+        raise user_error(e, path) from e
+
+
+def user_error(e: Exception, path: Path) -> UserCodeError:
+    """What code of the user's file has raised, with its line."""
+    text = str(e).strip().split("\n")[0]
+    return UserCodeError(f"{type(e).__name__}{': ' if text else ''}{text}", where=_place(e, path))
 
 
 def _place(e: BaseException, path: Path) -> Location:

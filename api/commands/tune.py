@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.commands.files import read_file
+from tilewright.autotune.space import Dead
+from tilewright.commands.files import read_file, user_error
 from tilewright.commands.targets import UsageError, closest, find_target
 from tilewright.kernels import Kernel
+from tilewright.lang.errors import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.autotune.tuned import Tuned
@@ -62,4 +65,19 @@ def _function(target: str | Path | Kernel, name: str) -> Any:
     f = source.functions.get(name)
     required = inspect.Parameter.empty
     takes = [q for q in inspect.signature(f).parameters.values() if q.default is required] if f is not None else []
-    return f if len(takes) == 2 else None
+    return _told(f, source.path) if f is not None and len(takes) == 2 else None
+
+
+def _told(f: Callable[..., Any], path: Path) -> Callable[[Any, Any], None]:
+    """The function; what it raises of its own is told with file and line."""
+
+    @functools.wraps(f)
+    def told(s: Any, choose: Any) -> None:
+        try:
+            f(s, choose)
+        except (TilewrightError, Dead):
+            raise
+        except Exception as e:
+            raise user_error(e, path) from e
+
+    return told

@@ -40,7 +40,10 @@ class Upgraded:
     def __str__(self) -> str:
         out = [f"{c.kernel} {c.bucket or 'any sizes'}: {c.why or c.status}" for c in self.changes if c.status != "same"]
         kept, new = (sum(c.status == s for c in self.changes) for s in ("kept", "upgraded"))
-        out.append(f"{len(self.changes)} schedules: {new} upgraded" + (f", {kept} left as they were" if kept else ""))
+        out.append(
+            f"{len(self.changes)} schedule{'s' * (len(self.changes) != 1)}: {new} upgraded"
+            + (f", {kept} left as they were" if kept else "")
+        )
         return "\n".join(out)
 
 

@@ -270,7 +270,12 @@ def explained(store: Store, q: Question, most: int) -> Explanation:
 
 def where(k: Key) -> str:
     """The machine of a key, in words."""
-    return f"{k.machine}, {k.threads} thread{'s' * (k.threads != 1)}" if k.threads else k.machine
+    return place(k.machine, k.threads)
+
+
+def place(machine: str, threads: int | None) -> str:
+    """`AMD EPYC, 2 threads`; a simulated machine has none."""
+    return f"{machine}, {threads} thread{'s' * (threads != 1)}" if threads else machine
 
 
 def summary(r: Record) -> str:

@@ -183,6 +183,34 @@ def test_weights_and_inputs(program: str, tmp_path: Path, capsys: pytest.Capture
     assert seldom["weight"] == pytest.approx(0.1)
 
 
+def test_errors_in_functions_of_the_file_have_their_line(program: str, capsys: pytest.CaptureFixture[str]):
+    with open(program, "a") as file:
+        file.write("\ndef at_once(s, choose):\n    raise RuntimeError('oh')\n\ndef later(s, choose):\n"
+                   "    if choose('a', (1, 2)) == 2:\n        raise RuntimeError('oh')\n")  # fmt: skip
+    lines = Path(program).read_text().splitlines()
+    first, second = (k for k, text in enumerate(lines, 1) if "raise" in text)
+    size = ["--size", "M=16,N=64", "--progress", "none"]
+    assert main(["tune", program, *size, "--space", "at_once"]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert f"{program}:{first}: RuntimeError: oh" in err
+    assert main(["tune", program, *size, "--space", "later"]) == 0
+    assert f"{program}:{second}: RuntimeError: oh" in capsys.readouterr().out
+
+
+def test_warnings_are_told_without_our_own_lines(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                                 monkeypatch: pytest.MonkeyPatch):  # fmt: skip
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr("sys.argv", [__file__])  # whoever calls the program
+    code = main(["tune", program, "--size", "M=16,N=64", "--space", "rows", "--records", str(tmp_path / "folder"),
+                 "--progress", "none"])  # fmt: skip
+    out, err = capsys.readouterr()
+    assert code == 0
+    assert err.startswith(f"tilewright: {tmp_path / 'folder'} can't be used")
+    assert "RecordsWarning" not in err
+    assert "can't be used" in out
+
+
 def test_json(program: str, capsys: pytest.CaptureFixture[str]):
     assert main(["tune", program, "--size", "M=16,N=64", "--space", "knobs", "--json", "--progress", "none"]) == 0
     out, err = capsys.readouterr()

@@ -195,7 +195,53 @@ def test_what_a_space_raises_ends_its_search_and_keeps_what_was_found():
                 None, m.clock)  # fmt: skip
     assert found.tried >= 1
     assert found.results[0].figure is not None
-    assert "ended with ZeroDivisionError: oh" in str(found)
+    assert "ended with ZeroDivisionError: oh (" in str(found)
+    assert __file__ in str(found)
+    assert found.stopped == "error"
+
+
+@pytest.mark.parametrize(("writes", "said"), [
+    (lambda s, choose: s["B"].split("nope", "a", "b", 4), "no loop 'nope'"),
+    (lambda s, choose: choose("tile", ()), "among no values"),
+])  # fmt: skip
+def test_a_space_without_schedules_is_told(writes: Any, said: str):
+    m = FakeMeasurer(cost)
+    found = run([Wanted(SUBJECT, Buckets.of(double.pipeline(), FIXED), writes)], Options(budget=100.0, rates={}),
+                lambda: m, None, "none", None, m.clock)  # fmt: skip
+    assert found.stopped == "exhausted"
+    assert found.results[0].figure is not None
+    assert len([n for n in found.notes() if "nothing but the default schedule" in n and said in n]) == 1
+
+
+def test_notes_say_what_was_short():
+    few = tuned(FakeMeasurer(cost), trials=1)
+    assert "1 schedule in" in few.title()
+    assert [n for n in few.notes() if "few trials" in n]
+    assert not [n for n in few.notes() if "time was short" in n]
+
+    def interrupt(n: int) -> None:
+        raise KeyboardInterrupt
+
+    none = tuned(FakeMeasurer(cost, before=interrupt))
+    (said,) = none.notes()
+    assert "before anything was measured" in said
+
+
+def test_what_was_measured_says_where():
+    found = tuned(FakeMeasurer(cost), trials=4)
+    assert found.machine == "Imagined CPU, 2 threads"
+    assert "time on Imagined CPU, 2 threads" in found.title()
+    assert "time in mode contract on Imagined CPU, 2 threads" in str(found.frozen())
+
+
+def test_what_waits_or_was_left_is_not_pruned():
+    seen: list[Any] = []
+    tuned(FakeMeasurer(cost, model=lambda t, s: cost(t, s)), shown=seen.append)
+    assert seen[-1].pruned == 0  # all were judged
+    late = tuned(FakeMeasurer(cost, seconds=0.5, model=lambda t, s: cost(t, s)), budget=3.0)
+    r = late.results[0]
+    assert 0 < r.tried < len(ALL)
+    assert r.tried + r.pruned <= len(ALL) + 1
 
 
 def test_simulated_figures_are_exact_and_need_no_finals():
@@ -435,7 +481,8 @@ def test_lines_say_how_it_goes():
     lines = out.getvalue().splitlines()
     assert "starting" in lines[0]
     assert "double" in lines[0]
-    assert any("searching" in text and "tried" in text for text in lines)
+    assert any("searching" in text and "tried" in text and "s left" in text for text in lines)
+    assert "left" not in lines[-1]
     assert "done" in lines[-1]
     assert all(len(text) < 160 for text in lines)
 
