@@ -109,6 +109,7 @@ class Dispatch:
         named = {r.name for e in used for r in e.bucket.ranges}
         names = [n for n in pipeline.sizes if n in named]
         used = [replace(e, bucket=e.bucket.over(names)) for e in used]
+        used.sort(key=lambda e: [(r.low, r.high) for r in e.bucket.ranges])
         self.entries: dict[Bucket, Entry] = {e.bucket: e for e in used}
         self.buckets = Buckets([e.bucket for e in used] or [Bucket((), ())])
         self._kernels: dict[str, Compiled] = {}

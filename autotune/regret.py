@@ -168,11 +168,13 @@ class Regret:
     def __str__(self) -> str:
         if not self.samples:
             return "regret of buckets: nothing was measured"
-        worst = max(self.buckets.values(), default=None)
-        lines = [
-            f"regret {_percent(self.mean)} (worst {_percent(worst)}), another schedule is better at "
-            f"{sum(s.flipped for s in self.inside)} of {len(self.inside)} sizes, transfer regret {_percent(self.transfer)}"
-        ]
+        lines = [f"regret of buckets: unknown, transfer regret {_percent(self.transfer)}"]
+        if self.inside:
+            lines = [
+                f"regret {_percent(self.mean)} (worst {_percent(max(self.buckets.values()))}), another schedule is "
+                f"better at {sum(s.flipped for s in self.inside)} of {len(self.inside)} sizes, "
+                f"transfer regret {_percent(self.transfer)}"
+            ]
         bad = self.to_split()
         if bad:
             lines.append(f"to be split: {', '.join(b.text for b in bad)}")

@@ -273,13 +273,15 @@ ENDED = {
 def _failures(t: Tuned) -> Iterator[str]:
     for r in t.results:
         failures = sum(r.failed.values())
-        if r.figure is None and not failures and t.stopped == "interrupted":
-            yield f"{_named(r)}: interrupted before anything was measured, so it has the default schedule"
-        elif r.figure is None:
+        if r.figure is None and failures:
             yield (f"{_named(r)}: nothing could be measured, so it has the default schedule"
                    + (f"; {'; '.join(r.reasons)}" if r.reasons else ""))  # fmt: skip
         elif failures and r.reasons:
             yield f"{_named(r)}: {failures} failed, {'; '.join(r.reasons)}"
+    late = [r for r in t.results if r.figure is None and not r.failed]
+    if late:
+        have = "it has the default schedule" if len(late) == 1 else f"these {len(late)} have the default schedule"
+        yield f"{_names(late)}: ended by {ENDED[t.stopped]} before anything was measured, so {have}"
 
 
 def _incomplete(t: Tuned) -> Iterator[str]:
@@ -287,9 +289,12 @@ def _incomplete(t: Tuned) -> Iterator[str]:
         yield "interrupted: the best so far, by single runs"
     short = [r for r in t.results if not r.complete and r.figure is not None]
     if short and t.stopped != "interrupted":
-        names = ", ".join(map(_named, short[:4])) + (" ..." if len(short) > 4 else "")
         few = "there were few trials" if t.stopped == "trials" else "the time was short"
-        yield f"{few}: the search of {names} had hardly begun"
+        yield f"{few}: the search of {_names(short)} had hardly begun"
+
+
+def _names(results: Sequence[Result]) -> str:
+    return ", ".join(map(_named, results[:4])) + (" ..." if len(results) > 4 else "")
 
 
 def _named(r: Result) -> str:

@@ -201,13 +201,16 @@ def _other_bucket(text: str, q: Question) -> tuple[float, str]:
         return math.inf, f"its bucket {text!r} can't be read"
     if want is not None and {*have.ranges} == {*want.ranges}:
         return 0.0, ""
+    unknown = [r.name for r in have.ranges if r.name not in q.pipeline.sizes]
+    if unknown:
+        return math.inf, f"for {text}, and the kernel has no size {unknown[0]}"
     sizes = {r.name: r.middle for r in want.ranges} if want is not None else dict(q.sizes)
     gap = have.distance(sizes)
     width = sum(math.log2(max(r.high, 1) / max(r.low, 1)) for r in have.ranges)
     aside = 0.001 * width if gap == 0 else 0.001  # of several that hold the sizes the narrowest one
     if gap == 0 and want is None:
         return aside, ""
-    return gap + aside, f"for {text}"
+    return gap + aside + 0.001, f"for {text}"  # never as near as the bucket itself
 
 
 # Explaining -----------------------------------------------------------------------------------------------------

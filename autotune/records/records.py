@@ -9,11 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tilewright.autotune.errors import RecordError
 from tilewright.autotune.records.database import Damaged
 from tilewright.autotune.records.lines import Merged, read_lines, written
 from tilewright.autotune.records.lookup import Accept, Explanation, Found, Question, answers, explained
 from tilewright.autotune.records.pruning import superfluous
-from tilewright.autotune.records.record import Key, Record, key_of
+from tilewright.autotune.records.record import CACHES, Key, Record, key_of
 from tilewright.autotune.records.store import Store, location
 from tilewright.lang.pipeline import Pipeline
 
@@ -142,6 +143,10 @@ class Records:
         """What `find` and its like are asked. kernel: a kernel or a pipeline. accept: says why a schedule that is legal is
         not wanted (None: it is)."""
         p = kernel if isinstance(kernel, Pipeline) else kernel.pipeline()
+        if cache not in CACHES:
+            raise RecordError(
+                f"there are no records of {cache!r} caches", code="records.cache", hint=" or ".join(CACHES)
+            )
         key = key_of(
             p, mode=mode or getattr(kernel, "mode", "contract"), bucket=bucket, objective=objective, machine=machine,
             fingerprint=fingerprint, layouts=layouts,

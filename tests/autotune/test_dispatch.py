@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 from tilewright.autotune.buckets import Bucket
 from tilewright.autotune.dispatch import Dispatch
-from tilewright.autotune.errors import TuneError
+from tilewright.autotune.errors import RecordError, TuneError
 from tilewright.autotune.frozen import entry_of, frozen
 from tilewright.autotune.records import Record, Records, key_of
 from tilewright.autotune.records.record import OBJECTIVES
@@ -225,6 +225,18 @@ def test_many_sizes_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> N
 def test_sizes_outside_of_all_buckets_get_the_nearest_one(d: Dispatch) -> None:
     found = d.explain(sizes={"M": 1000, "N": 1, "K": 1})
     assert found.schedule == LARGE and not found.inside and "the nearest one is M=5..64" in str(found)
+
+
+def test_a_report_has_buckets_by_their_sizes() -> None:
+    found = tw.dispatch(product, {"M=10": SMALL, "M=2": LARGE, "M=11..200": SMALL, "M=1": SMALL})
+    assert [line.split()[0] for line in found.report().splitlines()[1:]] == ["M=1", "M=2", "M=10", "M=11..200"]
+
+
+def test_caches_that_no_record_could_have_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordError) as e:
+        tw.dispatch(product, records_of(tmp_path), cache="warm")
+    assert e.value.code == "records.cache"
+    assert e.value.hint == "hot or cold"
 
 
 def test_without_schedules_the_default_one_is_used() -> None:

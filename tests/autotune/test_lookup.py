@@ -58,6 +58,17 @@ def test_sizes_find_the_narrowest_bucket_that_holds_them() -> None:
     assert found is not None and found.exact and found.record.key.bucket == "M=17..24"
 
 
+@pytest.mark.parametrize("code", range(8))  # ties would be broken by the digests of keys
+def test_nothing_is_as_near_as_the_bucket_itself(code: int) -> None:
+    keys = (replace(at(b), code=f"{code}" * 64) for b in ("M=20", "M=17..24", "Q=3", "M=20,Q=3"))
+    r = kept(*(record(1.0, key, n) for n, key in enumerate(keys, 2)))
+    found = [f.record.key.bucket for f in r.candidates(matmul, bucket="M=17..24", fingerprint=HERE)]
+    assert found[:2] == ["M=17..24", "M=20"]
+    assert "M=17..24" not in found[1:]
+    last = [f for f in r.candidates(matmul, SIZES | {"M": 20}, fingerprint=HERE) if "Q" in f.record.key.bucket]
+    assert all(not f.exact and "the kernel has no size Q" in f.how for f in last)
+
+
 def test_what_is_for_any_sizes_stands_back_for_what_is_for_some() -> None:
     r = kept(record(1.0, at(""), 2), record(2.0, at("M=17..24"), 3), record(3.0, at("M=1000..2000"), 4))
     assert [f.record.figure for f in r.candidates(matmul, SIZES, fingerprint=HERE)] == [2.0, 1.0, 3.0]

@@ -121,3 +121,10 @@ def test_it_is_told_in_words_and_as_data() -> None:
     assert "another schedule is better at 2 of 6 sizes" in str(r) and f"to be split: {C}, {B}" in str(r)
     data = r.as_json()
     assert data["complete"] and data["split"] == [C, B] and len(data["samples"]) == 9
+
+
+def test_where_no_size_could_be_compared_that_is_said() -> None:
+    failing = FakeMeasurer(lambda t, s: figure(t, s) if t.sizes["M"] in (4, 16, 64) else "crash")
+    r = assessed(failing, task, probes(BUCKETS, {A: "4", B: "16", C: "64"}, ""), lambda: True)
+    assert not r.inside and r.transfer is not None
+    assert str(r).startswith("regret of buckets: unknown, transfer regret ") and "0 of 0" not in str(r)

@@ -224,7 +224,11 @@ def test_notes_say_what_was_short():
 
     none = tuned(FakeMeasurer(cost, before=interrupt))
     (said,) = none.notes()
-    assert "before anything was measured" in said
+    assert said.startswith("double at M=64,N=64: ended by an interruption before anything was measured")
+    many = tuned(FakeMeasurer(cost, seconds=3.0), RANGE, budget=10.0)
+    assert len(many.results) > 10
+    assert len([n for n in many.notes() if "before anything was measured" in n]) == 1
+    assert len(many.notes()) <= 4
 
 
 def test_what_was_measured_says_where():
