@@ -19,8 +19,8 @@ is to be split when R(b) > LIMIT and it is flipped at the worst sample; its halv
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.autotune.buckets import Bucket, Buckets
@@ -165,22 +165,41 @@ class Regret:
                         for s in self.samples],
         }  # fmt: skip
 
+    def summary(self) -> str:
+        """`regret is 1.2 % (worst 4.5 %), another schedule is better at 1 of 6 sizes`"""
+        if not self.inside:
+            return "regret of buckets is unknown"
+        return (
+            f"regret is {_percent(self.mean)} (worst {_percent(max(self.buckets.values()))}), another schedule is better at "
+            f"{sum(s.flipped for s in self.inside)} of {len(self.inside)} sizes"
+        )
+
     def __str__(self) -> str:
         if not self.samples:
             return "regret of buckets: nothing was measured"
-        lines = [f"regret of buckets: unknown, transfer regret {_percent(self.transfer)}"]
-        if self.inside:
-            lines = [
-                f"regret {_percent(self.mean)} (worst {_percent(max(self.buckets.values()))}), another schedule is "
-                f"better at {sum(s.flipped for s in self.inside)} of {len(self.inside)} sizes, "
-                f"transfer regret {_percent(self.transfer)}"
-            ]
+        lines = [f"{self.summary()}, transfer regret {_percent(self.transfer)}"]
         bad = self.to_split()
         if bad:
-            lines.append(f"to be split: {', '.join(b.text for b in bad)}")
+            lines.append(f"one schedule is too little for {', '.join(b.text for b in bad)}")
         if not self.complete:
             lines.append("there was no time for all sizes")
         return "\n".join(lines)
+
+
+def after(regret: Regret, now: Mapping[Bucket, Collection[str]]) -> Regret:
+    """What the same samples say once other schedules are in charge: `now` has the buckets that there are, each with the
+    names that its schedule has in samples."""
+    return replace(regret, samples=tuple(_renamed(s, now) for s in regret.samples))
+
+
+def _renamed(s: Sample, now: Mapping[Bucket, Collection[str]]) -> Sample:
+    bucket = next(b for b in now if s.probe.sizes in b)
+    own = next((n for n in now[bucket] if n in s.figures), None)
+    names = {n: bucket.text if n == own else "before" if n == bucket.text else n for n in s.figures}
+    figures, spreads, counts = (
+        {names[n]: x for n, x in of.items() if n in names} for of in (s.figures, s.spreads, s.counts)
+    )
+    return Sample(replace(s.probe, bucket=bucket), figures, spreads, counts)
 
 
 def _percent(x: float | None) -> str:
@@ -259,4 +278,16 @@ def split(buckets: Buckets, bad: Iterable[Bucket]) -> Buckets:
     return buckets
 
 
-__all__ = ["LIMIT", "NOISE", "Probe", "Regret", "Sample", "assessed", "neighbours", "probes", "sampled", "split"]
+__all__ = [
+    "LIMIT",
+    "NOISE",
+    "Probe",
+    "Regret",
+    "Sample",
+    "after",
+    "assessed",
+    "neighbours",
+    "probes",
+    "sampled",
+    "split",
+]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.autotune.buckets import Bucket, Buckets
-from tilewright.autotune.regret import Probe, Regret, Sample, assessed, probes, sampled
+from tilewright.autotune.regret import Probe, Regret, Sample, after, assessed, probes, sampled
 from tilewright.autotune.tasks import Candidate, Found, Job, Subject, winner
 
 if TYPE_CHECKING:
@@ -64,7 +64,16 @@ def assess(
             at = kept.index(old)
             kept[at : at + 1] = halves
             words.append(f"{bucket} was split: one schedule for all of it costs {100 * (regret.of(bucket) or 0):.0f} %")
+    if words:
+        words.append(f"with these changes the {_remaining(kept, regret, named)}")
     return Assessed(tuple(kept), regret, tuple(words))
+
+
+def _remaining(jobs: Sequence[Job], regret: Regret, named: Mapping[str, Candidate]) -> str:
+    """The regret once jobs have what they have now, by what was measured already."""
+    hashes = {j.bucket: best.candidate.hash for j in jobs if (best := winner(j)) is not None}
+    now = {j.bucket: [n for n, c in named.items() if c.hash == hashes.get(j.bucket)] for j in jobs}
+    return after(regret, now).summary()
 
 
 def _half(

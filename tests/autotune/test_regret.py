@@ -10,7 +10,7 @@ from tests.autotune.fakes import FakeMeasurer
 from tests.autotune.test_buckets import FIXED, P
 from tilewright.autotune.buckets import Buckets
 from tilewright.autotune.measure.task import Task
-from tilewright.autotune.regret import Regret, assessed, neighbours, probes, sampled, split
+from tilewright.autotune.regret import Regret, after, assessed, neighbours, probes, sampled, split
 
 BUCKETS = Buckets.of(P, {"M": (1, 64), **FIXED}, points={"M": [4, 16, 64]})
 A, B, C = (b.text for b in BUCKETS)  # M=1..4, M=5..16, M=17..64
@@ -118,7 +118,9 @@ def test_what_there_is_no_time_for_and_what_fails_is_missing() -> None:
 
 def test_it_is_told_in_words_and_as_data() -> None:
     r = measured({A: "4", B: "16", C: "64"})
-    assert "another schedule is better at 2 of 6 sizes" in str(r) and f"to be split: {C}, {B}" in str(r)
+    assert "another schedule is better at 2 of 6 sizes" in str(r) and f"one schedule is too little for {C}, {B}" in str(
+        r
+    )
     data = r.as_json()
     assert data["complete"] and data["split"] == [C, B] and len(data["samples"]) == 9
 
@@ -127,4 +129,18 @@ def test_where_no_size_could_be_compared_that_is_said() -> None:
     failing = FakeMeasurer(lambda t, s: figure(t, s) if t.sizes["M"] in (4, 16, 64) else "crash")
     r = assessed(failing, task, probes(BUCKETS, {A: "4", B: "16", C: "64"}, ""), lambda: True)
     assert not r.inside and r.transfer is not None
-    assert str(r).startswith("regret of buckets: unknown, transfer regret ") and "0 of 0" not in str(r)
+    assert str(r).startswith("regret of buckets is unknown, transfer regret ") and "0 of 0" not in str(r)
+
+
+def test_what_is_left_once_other_schedules_are_in_charge() -> None:
+    r = measured({A: "4", B: "16", C: "64"})
+    left, right = buckets = [b for b in BUCKETS.split(BUCKETS.all[2]) if b not in BUCKETS.all]
+    now = {BUCKETS.all[0]: [A], BUCKETS.all[1]: [B], left: [B], right: [C]}
+    mended = after(r, now)
+    expected = {17: figure(task({"M": 17}), "16"), 33: figure(task({"M": 33}), "64" if 33 in right.ranges[0] else "16")}
+    for s in mended.samples:
+        if s.probe.bucket in buckets and not s.probe.point:
+            assert s.own == expected[s.probe.sizes["M"]]
+    assert mended.mean is not None and r.mean is not None and mended.mean < r.mean
+    assert after(r, {b: [b.text] for b in BUCKETS}) == r
+    assert after(r, {b: [] for b in BUCKETS}).mean is None  # what it has did not compete
