@@ -19,7 +19,8 @@ from tilewright.autotune.generate.plans import planned
 from tilewright.autotune.generate.products import tile_forms
 from tilewright.autotune.generate.pure import pure_forms
 from tilewright.autotune.generate.updates import update_forms
-from tilewright.autotune.space import Choose, Point, Value, draw
+from tilewright.autotune.order import order_of, pinned
+from tilewright.autotune.space import Choose, Dead, Point, Value, draw
 from tilewright.codegen.accounts.prepared import registers_of
 from tilewright.codegen.data_caches import data_caches
 from tilewright.lang.pipeline import Pipeline
@@ -57,9 +58,10 @@ class GeneratedSpace:
         self._staged = MachineSpace(pipeline, sizes, on, mode) if on is not None and pad_of(on) is not None else None
 
     def build(self, choose: Choose) -> Schedule:
-        if self._staged is not None:
-            return self._staged.build(choose, self._by_rules)
-        return self._by_rules(choose)
+        made = self._by_rules(choose) if self._staged is None else self._staged.build(choose, self._by_rules)
+        if self.at.order == "fixed" and order_of(made, self.at.mode) != pinned(self.pipeline, self.at.mode):
+            raise Dead  # by what the default adds to a stage that was moved
+        return made
 
     def _by_rules(self, choose: Choose) -> Schedule:
         s = Schedule(self.pipeline, self.machine)

@@ -7,8 +7,12 @@ import random
 
 import pytest
 
+import tilewright as tw
 from tests.autotune.pipelines import (
     PRODUCTS,
+    K,
+    M,
+    N,
     outcome,
     point_trial,
     product,
@@ -19,6 +23,7 @@ from tests.autotune.pipelines import (
 from tests.fuzz.random_pipelines import Case
 from tilewright.autotune import space
 from tilewright.autotune.generate import GeneratedSpace
+from tilewright.autotune.order import order_of, pinned
 
 SIZES = {"M": 100, "N": 256, "K": 1000}
 
@@ -73,6 +78,32 @@ def test_no_order_changes_where_it_is_fixed():
     for _ in range(10):
         p = space.sample(made, rng)
         assert p is not None and not p.schedule.state.reassociations
+
+
+@tw.kernel
+def weighted(Q: tw.f32[M, K], Keys: tw.f32[N, K], V: tw.f32[N, K]):
+    """Values weighted by how near keys are to queries: a product whose rows another stage may compute one by one."""
+    i, j, d = tw.vars("i j d")
+    n, e = tw.rdom(n=N), tw.rdom(e=K)
+    near, out = tw.func("near"), tw.func("out")
+    near[i, j] = 0.0
+    near[i, j] += Q[i, e] * Keys[j, e]
+    largest = tw.max(near[i, n], over=n, name="largest")
+    weight = tw.func("weight")
+    weight[i, j] = tw.exp(near[i, j] - largest)
+    out[i, d] = 0.0
+    out[i, d] += weight[i, n] * V[n, d]
+    return out[:M, :K]
+
+
+def test_one_order_holds_wherever_stages_are_computed():
+    """The default schedule adds up in lanes what is computed for a row at a time, and in order what is a whole product."""
+    p = weighted.pipeline()
+    made = GeneratedSpace(p, {"M": 7, "N": 200, "K": 64}, order="fixed")
+    rng = random.Random(7)
+    found = [space.draw(made, space.at_random(rng)) for _ in range(25)]
+    assert {order_of(q.schedule, "contract") for q in found if q is not None} == {pinned(p)}
+    assert 0 < found.count(None) < 10 and space.draw(made, space.usual) is not None
 
 
 def test_a_point_for_large_sizes_is_right_at_none():
