@@ -25,7 +25,7 @@ class Guarded:
         """Fill the array with what can't be a result: NaN, of integers a number out of the way (of what is expected, where
         that is known, another one everywhere)."""
         if self.array.dtype.kind in "biu":
-            self.array.view(np.uint8)[...] = _MARK
+            self.block[BAND : BAND + self.array.nbytes] = _MARK
             if expected is not None:
                 self.array[...] = ~expected
         else:

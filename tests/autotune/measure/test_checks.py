@@ -15,6 +15,7 @@ from tilewright.autotune.measure.bench import Bench, Refused
 from tilewright.autotune.measure.checks import Checks, small_sizes, trial
 from tilewright.autotune.measure.task import Task
 from tilewright.lang.judging import MismatchError
+from tilewright.lang.types import DTYPES
 
 M, N, K = tw.sizes("M N K")
 SILENT = lambda *a, **k: None  # noqa: E731
@@ -233,19 +234,38 @@ def test_given_arrays_of_bf16(tmp_path: Any) -> None:
     assert bench.arena.outputs[0].array.tolist() == [0.5, 1.0, 1.5]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.bool_, np.int64, ml_dtypes.bfloat16, np.float16])
-def test_poison_is_no_result(dtype: Any) -> None:
-    made = guarded((3, 5), np.dtype(dtype))
-    assert made.array.shape == (3, 5)
+@pytest.mark.parametrize("shape", [(3, 5), (), (1,), (0, 4)])
+@pytest.mark.parametrize("dtype", [t.np for t in DTYPES.values()])
+def test_poison_is_no_result(dtype: Any, shape: tuple[int, ...]) -> None:
+    made = guarded(shape, np.dtype(dtype))
+    assert made.array.shape == shape
     assert made.array.flags.c_contiguous
-    expected = np.zeros((3, 5), dtype)
+    expected = np.zeros(shape, dtype)
+    made.poison()
+    assert made.array.size == 0 or not same_bits(made.array, expected)
     made.poison(expected)
     assert not (made.array == expected).any()
     assert made.intact()
     made.block[-1] ^= 1
     assert not made.intact()
     assert same_bits(guarded_copy(expected).array, expected)
-    assert not same_bits(made.array, expected)
+    assert made.array.size == 0 or not same_bits(made.array, expected)
+
+
+@pytest.mark.parametrize("kind", ["i8", "u16", "i32", "i64", "bf16", "f64"])
+def test_a_result_of_no_axes_is_judged_like_others(kind: str) -> None:
+    def total(x):
+        k, s = tw.rdom(k=N), tw.func("s", DTYPES[kind])
+        s[()] = tw.cast(DTYPES[kind], 0)
+        s[()] += x[k]
+        return s[()]
+
+    total.__annotations__ = {"x": DTYPES[kind][N]}
+    bench, kernel = default(Task.of(tw.kernel(total), {"N": 40}))
+    every(bench.checks, bench, kernel)
+    assert not bench.checks.skipped
+    with pytest.raises(MismatchError):
+        every(bench.checks, bench, broken(kernel, lambda out, **_: out.fill(77)))
 
 
 def test_bits_are_compared_to_the_last_byte() -> None:
