@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-INTERRUPTED = 130
+GOOD, FAILED, INTERRUPTED = 0, 1, 130
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -19,7 +19,8 @@ def add_tune_command(command: Callable[..., argparse.ArgumentParser], about_kern
     """Add it. `command` adds a command, `about_kernel` the options that say what it is about."""
     made = command("tune", _tune, "search for the best schedule of a kernel, by the clock or by a simulated machine",
                    "Sizes may be ranges: they are cut into buckets that have a schedule each. What is measured is kept in "
-                   "records (see `tilewright records`). Ctrl-C ends it with the best so far (exit code 130).")  # fmt: skip
+                   "records (see `tilewright records`). Ctrl-C ends it with the best so far (exit code 130); "
+                   "the exit code is 1 if nothing at all could be measured.")  # fmt: skip
     about_kernel(made, runs=True, planned=True)
     made.add_argument("--budget", type=seconds, default=60.0, metavar="TIME",
                       help="time for all: 60s, 10m, 1h, or a number of seconds (default: 60s)")  # fmt: skip
@@ -88,6 +89,16 @@ def _weights(text: str) -> tuple[str, dict[int, float]]:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form M=1:90,37:10") from None
 
 
+def _merged(given: list[tuple[str, Any]]) -> dict[str, Any]:
+    """By name what was given. Raises UsageError `usage.twice` for what was given twice."""
+    from tilewright.commands.targets import UsageError
+
+    for k, (name, _) in enumerate(given):
+        if name in [n for n, _ in given[:k]]:
+            raise UsageError(f"{name} is given twice", code="usage.twice", hint=f"once, with all of it: {name}=1,8,64")
+    return dict(given)
+
+
 def _arrays(path: str | None) -> dict[str, Any] | None:
     """The arrays of an `.npz` file. Raises UsageError `usage.file`."""
     if path is None:
@@ -119,7 +130,7 @@ def _tune(args: argparse.Namespace) -> int:
     found = tune(
         args.target, sizes=args.size, space=args.space, budget_s=args.budget, trials=args.trials, objective=args.objective,
         machine=args.machine, strategy=args.strategy, threads=args.threads, cache=args.cache, order=args.order,
-        points=dict(args.points) or None, weights=dict(args.weights) or None, inputs=_arrays(args.inputs),
+        points=_merged(args.points) or None, weights=_merged(args.weights) or None, inputs=_arrays(args.inputs),
         measurer=args.workers, seed=args.seed, progress=args.progress,
         records=False if args.no_records else args.records, scalars=args.scalar, statics=args.static, dtypes=args.dtype,
         mode=args.mode,
@@ -133,7 +144,9 @@ def _tune(args: argparse.Namespace) -> int:
         with writing(args.picture):
             found.picture(args.picture)
         print(f"{args.picture} written", file=sys.stderr)
-    return INTERRUPTED if found.stopped == "interrupted" else 0
+    if found.stopped == "interrupted":
+        return INTERRUPTED
+    return GOOD if any(r.figure is not None for r in found.results) else FAILED
 
 
 __all__ = ["add_tune_command", "seconds"]

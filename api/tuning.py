@@ -98,6 +98,9 @@ def tune(
         _threads(threads, goal), cache, order, seed, None if measurer is None else {},  # other machines have other rates
     )  # fmt: skip
     check_options(options)
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise TuneError(f"inputs={inputs!r:.60}", code="tune.option", where=user_location(),
+                        hint="a dict of arrays by name: inputs={'A': a}")  # fmt: skip
     with ExitStack() as stack:
         wanted = []
         for k, at in zip(kernels, several, strict=True):
@@ -177,6 +180,9 @@ def _cluster(where: Any) -> Measurer:
 @contextmanager
 def _records(given: Records | str | Path | bool | None) -> Iterator[Records | None]:
     """The records to use; those that are opened here are closed."""
+    if given is not None and not isinstance(given, (bool, Records, str, Path)):
+        raise TuneError(f"records={given!r:.60}", code="tune.option", where=user_location(),
+                        hint="a Records, the path of a database, None for the user's own, or False for none")  # fmt: skip
     if given is False or isinstance(given, Records):
         yield given if isinstance(given, Records) else None  # one without records counts as false
     elif given in (None, True):

@@ -152,7 +152,7 @@ def space_of(w: Wanted, sizes: Mapping[str, int], options: Options) -> Space:
         return KnobSpace(given)
     if callable(getattr(given, "build", None)):
         return given  # type: ignore[return-value]
-    if callable(given):
+    if callable(given) and not hasattr(given, "pipeline"):  # a kernel can be called too
         return FunctionSpace(p, given)
     raise TuneError(
         f"space= is {given!r:.60}", code="tune.space", where=user_location(),

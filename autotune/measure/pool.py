@@ -305,7 +305,7 @@ class Pool:
         if status == "task":
             problem = TuneError(
                 f"{call.task.name} can't be measured: {line['message']}", code="tune.inputs",
-                hint="give arguments that it takes: inputs=",
+                hint="give arguments that it takes: arrays in inputs=, scalars in scalars=",
             )  # fmt: skip
             call.answers.put(problem)
             call.cancelled = True

@@ -105,6 +105,10 @@ def test_figures_and_notebooks():
     ({"kernel": [double, triple]}, "tune.sizes"),
     ({"kernel": [double, triple], "sizes": [SIZES, SIZES], "space": Tiles()}, "tune.sizes"),
     ({"space": 3}, "tune.space"),
+    ({"space": double}, "tune.space"),
+    ({"records": 3}, "tune.option"),
+    ({"inputs": 3}, "tune.option"),
+    ({"inputs": np.ones(3)}, "tune.option"),
     ({"objective": "beauty"}, "tune.option"),
     ({"objective": "cycles"}, "tune.machine"),
     ({"objective": "time", "machine": "toy"}, "tune.machine"),
@@ -211,6 +215,16 @@ def test_warnings_are_told_without_our_own_lines(program: str, tmp_path: Path, c
     assert "can't be used" in out
 
 
+def test_where_nothing_can_be_measured_the_code_is_1(program: str, capsys: pytest.CaptureFixture[str],
+                                                    monkeypatch: pytest.MonkeyPatch):  # fmt: skip
+    monkeypatch.setattr("tilewright.autotune.measure.LocalMeasurer", lambda: FakeMeasurer(lambda t, s: "crash"))
+    assert main(["tune", program, "--size", "M=16,N=64", "--space", "rows", "--progress", "none"]) == 1
+    out, err = capsys.readouterr()
+    assert "nothing could be measured" in out
+    assert "crash" in out
+    assert not err
+
+
 def test_json(program: str, capsys: pytest.CaptureFixture[str]):
     assert main(["tune", program, "--size", "M=16,N=64", "--space", "knobs", "--json", "--progress", "none"]) == 0
     out, err = capsys.readouterr()
@@ -228,7 +242,8 @@ def test_json(program: str, capsys: pytest.CaptureFixture[str]):
     ["--size", "M=4,N=4", "--picture", "x.txt"], ["--size", "M=4,N=4", "--workers", "here"],
     ["--size", "M=4,N=4", "--objective", "cycles"], ["--size", "M=4,N=4", "--points", "M"],
     ["--size", "M=4,N=4", "--weights", "M=1"], ["--size", "M=4,N=4", "--inputs", "nowhere.npz"],
-    ["--size", "M=4,N=4", "--machine", "nowhere"], ["--size", "M=4,N=4,Q=3"],
+    ["--size", "M=4,N=4", "--machine", "nowhere"], ["--size", "M=1..4,N=4", "--points", "M=2", "--points", "M=4"],
+    ["--size", "M=1..4,N=4", "--weights", "M=2:1", "--weights", "M=4:1"], ["--size", "M=4,N=4,Q=3"],
 ])  # fmt: skip
 def test_wrong_input_ends_with_2(program: str, options: list[str], capsys: pytest.CaptureFixture[str],
                                  monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # fmt: skip
