@@ -196,9 +196,9 @@ def _renamed(s: Sample, now: Mapping[Bucket, Collection[str]]) -> Sample:
     bucket = next(b for b in now if s.probe.sizes in b)
     own = next((n for n in now[bucket] if n in s.figures), None)
     names = {n: bucket.text if n == own else "before" if n == bucket.text else n for n in s.figures}
-    figures, spreads, counts = (
-        {names[n]: x for n, x in of.items() if n in names} for of in (s.figures, s.spreads, s.counts)
-    )
+    figures = {names[n]: x for n, x in s.figures.items()}
+    spreads = {names[n]: x for n, x in s.spreads.items() if n in names}
+    counts = {names[n]: x for n, x in s.counts.items() if n in names}
     return Sample(replace(s.probe, bucket=bucket), figures, spreads, counts)
 
 
