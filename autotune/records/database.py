@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tilewright.autotune.errors import RecordError
-from tilewright.autotune.records.record import Key, Record, record_of
+from tilewright.autotune.records.record import Key, Record, key_from, record_of
 
 APPLICATION = 0x7457_0001  # SQLite's application_id: the file is one of ours
 PAGE = 4096
@@ -212,11 +212,19 @@ def record_of_row(row: Sequence[object]) -> Record | Damaged:
         data = {_NAMES.get(c, c): v for c, v in zip(_ROW, plain, strict=True)}
         data |= {_NAMES.get(c, c): json.loads(str(v)) for c, v in zip(_JSON, packed, strict=True)}
         made = record_of(data | {"key": key})
-    except (RecordError, ValueError) as e:
+    except (RecordError, ValueError, RecursionError) as e:
         return Damaged(digest, str(key["kernel"]), f"it is damaged: {e.message if isinstance(e, RecordError) else e}")
     if made.digest != digest:
         return Damaged(digest, str(key["kernel"]), "it was changed after it was written")
     return made
+
+
+def key_of_row(row: Sequence[object]) -> Key | None:
+    """The key of a row with its fields; None where one holds what no key has: the records of that are damaged too."""
+    try:
+        return key_from(dict(zip(KEY, row, strict=True)))
+    except RecordError:
+        return None
 
 
 # Damage ---------------------------------------------------------------------------------------------------------

@@ -138,12 +138,17 @@ def record_of(data: Any) -> Record:
     if not isinstance(data, dict) or not isinstance(data.get("key"), dict):
         raise _wrong("it is no object with a key")
     given = dict(data)
-    key = _fields_of(Key, given.pop("key"), "key.")
+    key = key_from(given.pop("key"))
     known = _fields_of(Record, given | {"key": key})
     try:
-        return Record(**{**known, "key": Key(**key)})
+        return Record(**known)
     except (TypeError, ValueError, AttributeError, OverflowError) as e:
         raise _wrong(str(e)) from None
+
+
+def key_from(data: Mapping[str, Any]) -> Key:
+    """The key of plain data. Raises RecordError `records.line`."""
+    return Key(**_fields_of(Key, data, "key."))
 
 
 def _fields_of(kind: type, data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -298,6 +303,6 @@ def layouts_of(schedule: Any) -> str:
 
 
 __all__ = [
-    "CACHES", "OBJECTIVES", "STAGES", "STATUSES", "Key", "Record", "code_of", "family", "key_of", "layouts_of", "now",
-    "record_of", "types_of", "versions",
+    "CACHES", "OBJECTIVES", "STAGES", "STATUSES", "Key", "Record", "code_of", "family", "key_from", "key_of",
+    "layouts_of", "now", "record_of", "types_of", "versions",
 ]  # fmt: skip

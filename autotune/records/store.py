@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from tilewright.autotune.errors import RecordsWarning
 from tilewright.autotune.records import database
-from tilewright.autotune.records.database import ORDER, SELECT, Damaged, is_damage, record_of_row
+from tilewright.autotune.records.database import ORDER, SELECT, Damaged, is_damage, key_of_row, record_of_row
 from tilewright.autotune.records.record import Key, Record
 from tilewright.lang.errors import user_frame
 
@@ -253,7 +253,8 @@ class Store:
     def keys(self, where: str, values: tuple) -> list[Key]:
         """The keys of a condition on `k`."""
         names = ", ".join(f"k.{n}" for n in database.KEY)
-        return [*dict.fromkeys(Key(*row) for row in self.query(f"SELECT {names} FROM keys k WHERE {where}", values))]
+        rows = self.query(f"SELECT {names} FROM keys k WHERE {where}", values)
+        return [*dict.fromkeys(k for row in rows if (k := key_of_row(row)) is not None)]
 
     def count(self, where: str = "true", values: tuple = ()) -> int:
         """How many records there are of a condition on `m` and `k`."""

@@ -12,12 +12,13 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.autotune.made import at, record
+from tests.autotune.made import HERE, at, record
+from tests.kernels import matmul
 from tilewright.autotune.errors import RecordError, RecordsWarning
 from tilewright.autotune.records import Record, Records
 from tilewright.autotune.records import database as db
@@ -461,6 +462,27 @@ def test_rows_that_were_changed_are_never_used(tmp_path: Path) -> None:
         assert sorted(d.why for d in mine.damaged()) == [
             "it is damaged: Expecting value: line 1 column 1 (char 0)", "it was changed after it was written",
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["NULL", "''", "-1", "1e999", "x'00ff80'", "'{'", f"'{'[' * 3000}'", "'null'"])
+def test_whatever_a_field_is_changed_to_the_other_records_go_on(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "r.db"
+    with Records(path) as made:
+        made.add(one(0), one(1), record(key=at("M=2..3")))
+    keep = path.read_bytes()
+    for table in ("keys", "measurements"):
+        with closing(sqlite3.connect(path)) as raw:
+            columns = [c[1] for c in raw.execute(f"PRAGMA table_info({table})") if c[1] not in ("id", "key")]
+        for c in columns:
+            path.write_bytes(keep)
+            with closing(sqlite3.connect(path)) as raw, suppress(sqlite3.IntegrityError):  # of what may not be empty
+                raw.execute(f"UPDATE {table} SET {c} = {value} WHERE id = 1")
+                raw.commit()
+            with Records(path) as mine:
+                assert "search" in {r.origin for r in mine.list()}, c
+                assert len(mine.list()) + len(mine.damaged()) == 3, c
+                assert mine.find(matmul, {"M": 2, "N": 64, "K": 64}, fingerprint=HERE) is not None, c
+                str(mine.explain(matmul, {"M": 2, "N": 64, "K": 64}, fingerprint=HERE))
 
 
 def test_databases_of_others_are_left_alone(tmp_path: Path) -> None:
