@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -20,11 +20,15 @@ from tilewright.lang.errors import user_location
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
 Watch = Callable[[Snapshot], None]
 
 EVERY = 5.0  # seconds between lines in which nothing is new
 SHOWN = 12  # buckets of a live display
+BAR, GAP = "bar", 2  # the name of the column with bars; columns between columns
+LEFT = ("bucket", BAR, "from", "failed")  # columns of texts
+LEAVE = (BAR, "from", "pruned", "default", "failed", "tried", "of possible")  # columns that narrow terminals do without
 KINDS = ("auto", "live", "lines", "none")
 
 
@@ -140,15 +144,17 @@ def display(s: Snapshot, console: Console) -> RenderableType:
     bar = Table.grid(padding=(0, 2))
     bar.add_row(
         ProgressBar(total=max(s.budget, 1e-9), completed=min(s.seconds, s.budget), width=30),
-        f"{s.seconds:.0f} of {s.budget:.0f} s, {s.left:.0f} s left", Text(s.phase, style="cyan"), _counts(s),
+        f"{s.left:.0f} of {s.budget:.0f} s left", Text(s.phase, style="cyan"), _counts(s),
     )  # fmt: skip
-    t = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name, side in (("", "left"), ("default", "right"), ("best", "right"), ("gain", "right"), ("of possible", "left"),
-                       ("from", "left"), ("tried", "right"), ("pruned", "right"), ("failed", "left")):  # fmt: skip
-        t.add_column(name, justify=side, no_wrap=True)  # type: ignore[arg-type]
     shown = _shown(s, max(3, min(SHOWN, console.height - 6)))
-    for j in shown:
-        t.add_row(*_row(j, s), style="" if j.state == "searching" or len(s.jobs) == 1 else "dim")
+    rows = [_row(j, s) for j in shown]
+    t = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim")
+    there = _fitting(rows, console.width)
+    for name in there:
+        side = "left" if name in LEFT else "right"
+        t.add_column("" if name == BAR else name, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    for j, row in zip(shown, rows, strict=True):
+        t.add_row(*(row[name] for name in there), style="" if j.state == "searching" or len(s.jobs) == 1 else "dim")
     parts: list[Any] = [head, bar, t]
     if len(shown) < len(s.jobs):
         parts.append(Text(f"and {len(s.jobs) - len(shown)} others", style="dim"))
@@ -162,23 +168,39 @@ def _shown(s: Snapshot, most: int) -> tuple[JobState, ...]:
     return s.jobs[start : start + most]
 
 
-def _row(j: JobState, s: Snapshot) -> list[Any]:
+def _fitting(rows: Sequence[Mapping[str, Text]], width: int) -> list[str]:
+    """The columns that there is room for, so that no figure is cut."""
+    there = [*rows[0]]
+    widths = {name: GAP + max(len(name), *(row[name].cell_len for row in rows)) for name in there}
+    for name in LEAVE:
+        if sum(widths[n] for n in there) - GAP <= width:
+            break
+        there.remove(name)
+    return there
+
+
+def _row(j: JobState, s: Snapshot) -> dict[str, Text]:
+    """The cells of a job by the names of columns, in order; the kernel is named where there are several."""
     from rich.text import Text
 
-    gain = Text(f"x{j.gain:.2f}", style="green" if j.gain > 1.005 else "") if j.gain else Text("")
     failed = ", ".join(f"{n} {k}" for k, n in sorted(j.failed.items(), key=lambda x: -x[1]))
-    return [
-        title(j), quantity(j.default, s.unit), Text(quantity(j.best, s.unit), style="bold"), gain, _bar(j.reached),
-        j.origin, str(j.tried), str(j.pruned or ""), Text(failed, style="red"),
-    ]  # fmt: skip
+    one = len({k.kernel for k in s.jobs}) == 1
+    return {
+        "bucket": Text(j.bucket if one and j.bucket else title(j)), "default": Text(quantity(j.default, s.unit)),
+        "best": Text(quantity(j.best, s.unit), style="bold"),
+        "gain": Text(f"x{j.gain:.2f}" if j.gain else "", style="green" if (j.gain or 0) > 1.005 else ""),
+        BAR: Text(_bar(j.reached)), "of possible": Text(share(j.reached) if j.reached is not None else ""),
+        "from": Text(j.origin.partition(" ")[0]), "tried": Text(str(j.tried)), "pruned": Text(str(j.pruned or "")),
+        "failed": Text(failed, style="red"),
+    }  # fmt: skip
 
 
 def _bar(reached: float | None, width: int = 10) -> str:
-    """`######....  61 %`, in blocks."""
+    """`######....`, in blocks."""
     if reached is None:
         return ""
     full = min(width, round(width * reached))
-    return "\u2588" * full + "\u2591" * (width - full) + f" {share(reached)}"
+    return "\u2588" * full + "\u2591" * (width - full)
 
 
 __all__ = ["KINDS", "Lines", "Watch", "display", "line", "progress", "title"]

@@ -519,6 +519,25 @@ def test_the_live_display_shows_each_bucket():
         assert part in text
 
 
+@pytest.mark.parametrize("width", [50, 60, 80, 100, 130])
+def test_the_live_display_cuts_no_figure(width: int):
+    from rich.console import Console
+
+    from tilewright.autotune.progress import display
+
+    seen = []
+    tuned(
+        FakeMeasurer(lambda t, s: "wrong" if cost(t, s) > 1.6e-3 else cost(t, s)), RANGE, points=CUT, shown=seen.append
+    )
+    console = Console(file=io.StringIO(), width=width, height=30, force_terminal=False)
+    console.print(display(seen[-1], console))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "\u2026" not in text
+    for part in ("M=2..8,N=64", "best", "gain", " ms", " x1."):
+        assert part in text
+    assert (width < 100) or all(part in text for part in ("default", "of possible", "pruned", "failed", "from"))
+
+
 @pytest.mark.parametrize(("options", "code"), [
     ({"budget": 0}, "tune.option"), ({"budget": float("nan")}, "tune.option"), ({"trials": 0}, "tune.option"),
     ({"seed": -1}, "tune.option"), ({"order": "any"}, "tune.option"), ({"strategy": "magic"}, "tune.strategy"),
