@@ -317,9 +317,8 @@ class Tuner:
             room = (self.settings.budget - self.seconds) / self._final_seconds(job)
             finalists = finalists[: max(2, int(room + 0.5))]
             if room < 1:
-                self.words.append(
-                    "no time was left for the finals of some buckets: their best figures are of single runs"
-                )
+                late = "the finals of some buckets: their" if len(self.jobs) > 1 else "finals: the"
+                self.words.append(f"no time was left for {late} best figures are of single runs")
                 return
             self.current = job
             outcomes = self.measurer.finals(job.task, [str(c.schedule) for c in finalists])

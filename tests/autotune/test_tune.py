@@ -231,6 +231,19 @@ def test_notes_say_what_was_short():
     assert len(many.notes()) <= 4
 
 
+def test_finals_without_time_are_told():
+    def late(c: FakeMeasurer) -> Any:
+        def slow(n: int) -> None:
+            c.now += 40.0 if n == 3 else 0.0
+
+        return slow
+
+    for sizes, said in ((FIXED, "for finals: the best"), (RANGE, "for the finals of some buckets: their best")):
+        m = FakeMeasurer(cost)
+        m.before = late(m)
+        assert said in str(tuned(m, sizes, points=CUT if sizes is RANGE else None, budget=30.0))
+
+
 def test_what_was_measured_says_where():
     found = tuned(FakeMeasurer(cost), trials=4)
     assert found.machine == "Imagined CPU, 2 threads"
