@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,6 +37,10 @@ class Round:
     problem: str = ""
 
 
+class GivenUp(Exception):
+    """Nobody waits any longer for what a search was asked for."""
+
+
 class Asker:
     """Asks searches in a thread of its own, one round at a time. Searches are told what came out between rounds."""
 
@@ -43,10 +48,12 @@ class Asker:
         self.measurer, self.name, self.seed, self.jobs = measurer, name, seed, jobs
         self._pool = ThreadPoolExecutor(1, "tilewright-search")
         self._asked: Future[Round] | None = None
+        self._closed = threading.Event()
         self._tells: list[tuple[Job, Point, float | None]] = []
 
     def close(self) -> None:
-        """Give up what is being asked."""
+        """Give up what is being asked: a search that finds nothing new may go on for long, and programs end with threads."""
+        self._closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -91,7 +98,7 @@ class Asker:
         """A round. What a space or a strategy raises ends the search of the job alone: what was found is kept."""
         try:
             return self._ask(job, count)
-        except TuneError:
+        except (TuneError, GivenUp):
             raise
         except Exception as e:
             job.exhausted = job.broken = True
@@ -141,7 +148,7 @@ class Asker:
         good = sorted((f for f in tuple(job.found.values()) if f.ok), key=Found.rank)
         known = [f.candidate.point for f in good if f.candidate.point.trace][:PARENTS]
         seeds = [*starts(job.space), *(c.point for c in first), *known]
-        space = Considerate(job.space, getattr(self.measurer, "working", nullcontext))
+        space = Considerate(job.space, getattr(self.measurer, "working", nullcontext), self._closed)
         return strategy(self.name, space, self.seed, lambda points: self._predict(job, points), seeds)
 
     def _predict(self, job: Job, points: Sequence[Point]) -> list[float | None]:
@@ -155,10 +162,12 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Considerate:
-    """A space that makes schedules while nothing is timed on this machine: `working` is a LocalMeasurer's."""
+    """A space that makes schedules while nothing is timed on this machine: `working` is a LocalMeasurer's. It raises GivenUp
+    once it is `closed`."""
 
     space: Space
     working: Callable[[], AbstractContextManager[None]]
+    closed: threading.Event
 
     @property
     def name(self) -> str:
@@ -169,6 +178,8 @@ class Considerate:
         return self.space.pipeline
 
     def build(self, choose: Choose) -> Schedule:
+        if self.closed.is_set():
+            raise GivenUp
         with self.working():
             return self.space.build(choose)
 
