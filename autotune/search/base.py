@@ -165,9 +165,9 @@ class Search:
         return self.predict is None or self.predict([p])[0] != math.inf
 
     def best_of(self, makes: Callable[[], Point | None], n: int) -> list[Point]:
-        """The best n of several times as many that `makes` makes (already taken), and of those left over; the first n of them
-        without predictions. What is not asked for now stays in the pool: it counts for nothing among the several, as it
-        is what was not good enough before."""
+        """The best n of several times as many that `makes` makes (already taken), and of those left over; the first n
+        of them without predictions. What is not asked for now stays in the pool: it counts for nothing among the several,
+        as it is what was not good enough before."""
         wanted = n if self.predict is None else FACTOR * n
         for _ in range(ROUNDS):
             made: list[Point] = []
