@@ -91,15 +91,19 @@ def location() -> Path | None:
     None when there is no home folder to put it in. The folder need not exist.
     """
     given = os.environ.get(VARIABLE)
-    if given:
-        return Path(given).absolute()
+    return Path(given).absolute() if given else platform_folder("XDG_CACHE_HOME", ".cache", "Caches")
+
+
+def platform_folder(variable: str, linux: str, mac: str) -> Path | None:
+    """`tilewright` in a folder that the platform has for a kind of files: on Linux that of an XDG `variable`, by default
+    `linux` in the home folder; `mac` in the Library there; None without a home folder."""
     try:
         if sys.platform == "win32":
             base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
         elif sys.platform == "darwin":
-            base = Path.home() / "Library" / "Caches"
+            base = Path.home() / "Library" / mac
         else:
-            base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            base = Path(os.environ.get(variable) or Path.home() / linux)
     except RuntimeError:
         return None
     return base / "tilewright"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.commands.targets import UsageError, closest, find_target
+from tilewright.commands.targets import check_named, find_target
 from tilewright.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -33,14 +33,5 @@ def plan(
     from tilewright.plans import plan as run
 
     t = find_target(target, None, statics, dtypes)
-    p = t.pipeline
-    for name in sizes:
-        if name not in p.sizes:
-            raise UsageError(f"{p.name} has no size {name!r}", code="usage.size", hint=closest(name, p.sizes))
-    missing = [n for n in p.sizes if n not in sizes]
-    if missing:
-        raise UsageError(
-            f"{p.name} needs the size{'s' * (len(missing) > 1)} {', '.join(missing)}", code="usage.size",
-            hint="give them, as numbers or ranges: --size " + ",".join(f"{n}=512" for n in missing),
-        )  # fmt: skip
+    check_named(t.pipeline, sizes, "give them, as numbers or ranges", "512")
     return run(t.kernel, machine, sizes=sizes, statics=statics, dtypes=dtypes, **how)

@@ -223,23 +223,30 @@ def _from_function(path: Path, fn: Any, kernel: Kernel, pipeline: Pipeline) -> S
 # Sizes ----------------------------------------------------------------------------------------------------------
 
 
-def check_sizes(p: Pipeline, sizes: Mapping[str, int]) -> dict[str, int]:
-    """All sizes of a pipeline, in its order. Raises UsageError `usage.size` for missing, unknown and impossible ones."""
-    for name, value in sizes.items():
+def check_named(p: Pipeline, sizes: Mapping[str, Any], how: str, example: str) -> None:
+    """Raise UsageError `usage.size` unless every size of a kernel has a value, and nothing else has one. `how` they are
+    given, and an `example` of one, are said where some are missing."""
+    for name in sizes:
         if name not in p.sizes:
             raise UsageError(f"{p.name} has no size {name!r}", code="usage.size", hint=closest(name, p.sizes))
+    missing = [n for n in p.sizes if n not in sizes]
+    if missing:
+        raise UsageError(
+            f"{p.name} needs the size{'s' * (len(missing) > 1)} {', '.join(missing)}", code="usage.size",
+            hint=f"{how}: --size " + ",".join(f"{n}={example}" for n in missing),
+        )  # fmt: skip
+
+
+def check_sizes(p: Pipeline, sizes: Mapping[str, int]) -> dict[str, int]:
+    """All sizes of a pipeline, in its order. Raises UsageError `usage.size` for missing, unknown and impossible ones."""
+    check_named(p, sizes, "give them", "512")
+    for name, value in sizes.items():
         if value < 0:
             raise UsageError(
                 f"size {name} is {value}: a size is not negative", code="usage.size", hint=f"{name}=0 or more"
             )
         if value > LARGEST_SIZE:
             raise UsageError(f"size {name} is {value}", code="usage.size", hint="2**62 is the largest")
-    missing = [n for n in p.sizes if n not in sizes]
-    if missing:
-        raise UsageError(
-            f"{p.name} needs the size{'s' * (len(missing) > 1)} {', '.join(missing)}", code="usage.size",
-            hint="give them: --size " + ",".join(f"{n}=512" for n in missing),
-        )  # fmt: skip
     return {n: sizes[n] for n in p.sizes}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.autotune.space import Dead
 from tilewright.commands.files import read_file, user_error
-from tilewright.commands.targets import UsageError, closest, find_target
+from tilewright.commands.targets import check_named, find_target
 from tilewright.kernels import Kernel
 from tilewright.lang.errors import TilewrightError
 
@@ -37,23 +37,11 @@ def tune(
     """
     from tilewright.tuning import tune as run
 
-    writes = _function(target, space) if isinstance(space, str) else None
-    given = space if isinstance(space, str) and writes is None else None
+    writes = _function(target, space) if isinstance(space, str) else space
+    given = space if writes is None else None
     t = find_target(target, given, statics, dtypes)
-    p = t.pipeline
-    for name in sizes:
-        if name not in p.sizes:
-            raise UsageError(f"{p.name} has no size {name!r}", code="usage.size", hint=closest(name, p.sizes))
-    missing = [n for n in p.sizes if n not in sizes]
-    if missing:
-        raise UsageError(
-            f"{p.name} needs the size{'s' * (len(missing) > 1)} {', '.join(missing)}", code="usage.size",
-            hint="give them, as numbers or ranges: --size " + ",".join(f"{n}=1..512" for n in missing),
-        )  # fmt: skip
-    where = (
-        t.schedule if given is not None else writes if writes is not None else None if isinstance(space, str) else space
-    )
-    return run(t.kernel, sizes, space=where, statics=statics, dtypes=dtypes, **how)
+    check_named(t.pipeline, sizes, "give them, as numbers or ranges", "1..512")
+    return run(t.kernel, sizes, space=writes if given is None else t.schedule, statics=statics, dtypes=dtypes, **how)
 
 
 def _function(target: str | Path | Kernel, name: str) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 import threading
 import time
 import warnings
@@ -23,6 +22,7 @@ from tilewright.autotune.errors import RecordsWarning
 from tilewright.autotune.records import database
 from tilewright.autotune.records.database import ORDER, SELECT, Damaged, is_damage, key_of_row, record_of_row
 from tilewright.autotune.records.record import Key, Record
+from tilewright.codegen.cache import platform_folder
 from tilewright.lang.errors import user_frame
 
 VARIABLE = "TILEWRIGHT_RECORDS"
@@ -40,16 +40,8 @@ def location() -> Path | None:
     given = os.environ.get(VARIABLE)
     if given:
         return Path(given).absolute()
-    try:
-        if sys.platform == "win32":
-            base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-        elif sys.platform == "darwin":
-            base = Path.home() / "Library" / "Application Support"
-        else:
-            base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    except RuntimeError:
-        return None
-    return base / "tilewright" / "records.db"
+    folder = platform_folder("XDG_DATA_HOME", ".local/share", "Application Support")
+    return None if folder is None else folder / "records.db"
 
 
 class Store:
