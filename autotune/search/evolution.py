@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from tilewright.autotune.search.base import Predict, Search
+from tilewright.autotune.search.base import FACTOR, ROUNDS, Predict, Search
 from tilewright.autotune.space import Point, Space, cross, mutate
 
 POPULATION = 8  # of the best that have offspring: with a few hundred evaluations at most, few are better
@@ -19,7 +19,8 @@ TRIES = 20  # of a child that is new
 class Evolution(Search):
     """Points at random first; then offspring of the best, and a share at random so that no part of the space is given up.
 
-    A parent wins a tournament among the best. A child has some of its choices changed, or has its choices from two parents.
+    Half of the offspring is what the model ranks best, half is as it comes. A parent wins a tournament among the best. A
+    child has some of its choices changed, or has its choices from two parents.
     """
 
     name: ClassVar[str] = "evolution"
@@ -34,13 +35,27 @@ class Evolution(Search):
     def propose(self, n: int) -> list[Point]:
         if self._parents is None:
             self._parents = [p for _, p in self.ranked[:POPULATION]]
-        if len(self.told) < FIRST or not self._parents:
-            return self.best_of(self.fresh, n)
-        anywhere = sum(self.rng.random() < AT_RANDOM for _ in range(n))
-        found = self.best_of(self._child_or_any, n - anywhere) if n > anywhere else []
+        young = len(self.told) < FIRST or not self._parents
+        make = self.fresh if young else self._child_or_any
+        anywhere = 0 if young else sum(self.rng.random() < AT_RANDOM for _ in range(n))
+        found = self._unranked(make, n - anywhere)
+        if (ranked := n - anywhere - len(found)) > 0:
+            found += self.best_of(make, ranked)
         while len(found) < n and (p := self.anywhere()) is not None:
             found.append(p)
         return found if len(found) == n else found + self.best_of(lambda: None, n - len(found))
+
+    def _unranked(self, make: Callable[[], Point | None], n: int) -> list[Point]:
+        """Half of n points as they come, but for what can't run: where the model can't tell schedules apart, ranking them
+        by it misleads. None where there is no model."""
+        found: list[Point] = []
+        half = 0 if self.predict is None else (n + self.rng.randrange(2)) // 2
+        for _ in range(ROUNDS * FACTOR):
+            if len(found) == half or (p := make()) is None:
+                break
+            if self.can_run(p):
+                found.append(p)
+        return found
 
     def _child_or_any(self) -> Point | None:
         return self._child() or self.fresh()

@@ -73,3 +73,10 @@ def test_predictions_that_rank_well_spare_evaluations():
     t = table("blur")
     blind, ranked = ([needed(t, "evolution", seed, r) for seed in range(SEEDS)] for r in (False, True))
     assert sum(ranked) <= 0.75 * sum(blind)
+
+
+def test_predictions_that_rank_badly_do_not_mislead_for_long():
+    """On the product they hardly do (0.08)."""
+    t = table("matmul")
+    blind, ranked = ([needed(t, "evolution", seed, r) for seed in range(SEEDS)] for r in (False, True))
+    assert sum(ranked) <= 2 * sum(blind)
